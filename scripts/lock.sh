@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Writes requirements/*.txt from their .in files: pinned, hashed, for every platform, without any address.
+# Pins stay as they are unless an .in file forces a change; UPGRADE=1 takes the newest releases.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/venv.sh lock
+for name in run test lock; do
+  .venv/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+    --custom-compile-command 'make lock' --no-config ${UPGRADE:+--upgrade} \
+    "requirements/$name.in" -o "requirements/$name.txt"
+done
+if grep -nE '://|^--' requirements/*.txt; then
+  echo "An address or an option stands in a lock file; it must not." >&2
+  exit 1
+fi

@@ -1,0 +1,228 @@
+"""``decide``: the one pure function that says what a run does next.
+
+It looks at a RunState only and compares recorded times only, so the same record always gives the same command: a fresh
+start, a resume after a crash and a replay are one thing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from devassist.core.codec import canonical
+from devassist.core.events import Closing
+from devassist.core.states import State
+from devassist.core.transitions import CallState, RunState
+
+MAX_MODEL_FAILURES = 3
+"""Attempts in a row without a usable reply, before the run fails."""
+MAX_INTERRUPTIONS = 3
+"""Attempts of a repeatable call that were cut off, before the model is told that it fails."""
+BACKOFF_US = (500_000, 2_000_000, 8_000_000)
+INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class CallModel:
+    """Make model attempt ``attempt`` for step ``step``."""
+
+    step: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class CallTools:
+    """Make an attempt of each of these calls (indices into the decision), together."""
+
+    calls: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CutModel:
+    """The model attempt of seq ``of`` was cut off: record that it gave no reply."""
+
+    of: int
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class CutCall:
+    """The tool attempt of seq ``of`` was cut off: record that its outcome is unknown."""
+
+    of: int
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseCall:
+    """End a call without a further attempt."""
+
+    call: int
+    closing: Closing
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Wait for a person."""
+
+    call: int
+    reason: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait until a time (jitter is added by the caller and recorded)."""
+
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Release the final answer of the reply at ``of``."""
+
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    code: str
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    reason: str
+
+
+Command = CallModel | CallTools | CutModel | CutCall | CloseCall | Hold | Wait | Finish | Fail | Abort
+
+
+def hold_digest(state: RunState, index: int) -> str:
+    """Binds an approval or settlement to the call, its arguments and the definition it was asked under."""
+    call = state.calls[index].call
+    parts = {
+        "definition": state.started.definition, "decision": state.reply_seq, "call": index, "tool": call.tool,
+        "args": call.args, "attempt": state.calls[index].attempts,
+    }  # fmt: skip
+    return sha256(canonical(parts)).hexdigest()
+
+
+def decide(state: RunState) -> Command | None:
+    """The next command, or None when the run is closed or waits for something that is not recorded yet.
+
+    Never called while an effect of this driver is under way: an open attempt means that it was cut off.
+    """
+    if state.closed:
+        return None
+    if state.open_model >= 0:
+        return CutModel(state.open_model, "cancelled" if state.cancel else INTERRUPTED)
+    for c in state.calls:
+        if c.phase == "running":
+            return CutCall(c.intent, "cancelled" if state.cancel else INTERRUPTED)
+    if state.cancel is not None:
+        return _cancel(state)
+    if state.state is State.WAIT and state.timer < state.wait_until:
+        return None
+    if any(c.phase != "done" for c in state.calls):
+        return _calls(state)
+    return _think(state)
+
+
+def _cancel(state: RunState) -> Command:
+    """Every open call gets a result, then the run ends."""
+    for index, c in enumerate(state.calls):
+        if c.phase != "done":
+            return CloseCall(index, "abandoned" if c.phase == "doubt" else "cancelled", "cancelled")
+    return Abort("cancelled")
+
+
+def _calls(state: RunState) -> Command | None:
+    """Calls of one decision run in call order; together only where the agent allows it and all are pure."""
+    ready: list[int] = []
+    for index, c in enumerate(state.calls):
+        if c.phase == "done":
+            continue
+        if c.phase == "asked" and state.started.parallel and c.call.effect == "pure":
+            ready.append(index)
+            continue
+        if ready:
+            break
+        return _call(state, index, c)
+    return CallTools(tuple(ready)) if _in_time(state) else Fail("deadline_exceeded", 504)
+
+
+def _call(state: RunState, index: int, c: CallState) -> Command | None:
+    if c.phase == "interrupted":
+        if c.attempts >= MAX_INTERRUPTIONS:
+            return CloseCall(index, "not_run", "tool_interrupted")
+    elif c.phase == "doubt":
+        return _doubt(state, index, c)
+    elif c.phase == "held":
+        return _approval(state, index, c)
+    if not _in_time(state):
+        return CloseCall(index, "not_run", "deadline_exceeded")
+    return CallTools((index,))
+
+
+def _doubt(state: RunState, index: int, c: CallState) -> Command | None:
+    if state.started.on_unknown == "tell":
+        return CloseCall(index, "not_run", "outcome_unknown")
+    match c.answer:
+        case "happened":
+            return CloseCall(index, "happened", "settled")
+        case "repeat":
+            return CallTools((index,))
+        case "abandon":
+            return CloseCall(index, "abandoned", "outcome_unknown")
+        case _:
+            return None if c.digest else Hold(index, "settlement", hold_digest(state, index))
+
+
+def _approval(state: RunState, index: int, c: CallState) -> Command | None:
+    match c.answer:
+        case "approve":
+            return CallTools((index,))
+        case "reject":
+            return CloseCall(index, "rejected", "approval_rejected")
+        case _:
+            return None if c.digest else Hold(index, "approval", hold_digest(state, index))
+
+
+def _in_time(state: RunState) -> bool:
+    return state.driven < state.started.limits.deadline_ms * 1000
+
+
+def _think(state: RunState) -> Command:
+    """No call is open: answer, give up, or ask the model."""
+    limits = state.started.limits
+    if any(c.code == "deadline_exceeded" for c in state.calls) or not _in_time(state):
+        return Fail("deadline_exceeded", 504)
+    broken = next((c for c in state.calls if c.fault), None)
+    if broken is not None:
+        return Fail(broken.code or "service_fault", broken.fault)
+    if any(c.code == "outcome_unknown" and state.started.on_unknown == "hold" for c in state.calls):
+        return Fail("outcome_unknown", 502)
+    reply = state.reply
+    if reply is not None:
+        if reply.decision == "final":
+            return Finish(state.reply_seq)
+        if reply.decision == "fault" and (reply.code == "content_filtered" or state.corrections > limits.corrections):
+            return Fail(reply.code or "model_fault", 502)
+    failure = state.last_failure
+    if failure is not None and failure.code != INTERRUPTED and state.state is not State.WAIT:
+        if not failure.retryable or state.failures >= MAX_MODEL_FAILURES:
+            return Fail(failure.code, failure.status)
+        pause = max(BACKOFF_US[min(state.failures, len(BACKOFF_US)) - 1], failure.retry_after)
+        return Wait(state.at + pause)
+    if state.failures >= 2 * MAX_MODEL_FAILURES:
+        return Fail("model_interrupted", 503)
+    step = state.step + 1 if reply is not None or state.step < 0 else state.step
+    if step >= limits.steps:
+        return Fail("step_limit", 422)
+    if state.input_tokens + state.output_tokens >= limits.tokens:
+        return Fail("token_limit", 422)
+    if 0 <= limits.cost <= state.cost:
+        return Fail("cost_limit", 422)
+    return CallModel(step, state.attempts + 1)

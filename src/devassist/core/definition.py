@@ -1,0 +1,91 @@
+"""The two payloads of INIT: the resolved definition (public) and the request (in the run's domain)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+from devassist.core.codec import json_text
+from devassist.core.errors import JournalCorrupt
+from devassist.core.events import Limits, OnUnknown, Release
+from devassist.core.tooling import ToolSpec
+
+Lang = Literal["zh", "en"]
+Route = Literal["agent", "rag", "chat"]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """Everything that decides how a run behaves, resolved once: resuming uses this, never today's files.
+
+    ``system`` is the whole system message as the model sees it. ``max_reply_tokens`` 0 leaves it to the provider.
+    ``context_tokens`` bounds the prompt. ``grounded``: answers only from what its knowledge tool returned.
+    """
+
+    agent: str
+    system: str
+    prompt_version: str
+    lang: Lang
+    tools: tuple[ToolSpec, ...]
+    model: str
+    model_kind: str
+    limits: Limits
+    protocol: Literal["text", "tools"] = "text"
+    release: Release = "live"
+    on_unknown: OnUnknown = "hold"
+    parallel: bool = False
+    grounded: bool = False
+    max_reply_tokens: int = 0
+    context_tokens: int = 16_000
+
+    def to_json(self) -> str:
+        """Deterministic JSON: equal definitions are equal texts, so they are stored once."""
+        data = {f.name: getattr(self, f.name) for f in fields(self)}
+        data["tools"] = [asdict(t) for t in self.tools]
+        return json_text(data)
+
+    @staticmethod
+    def from_json(text: str) -> Definition:
+        """Raises JournalCorrupt when the text is not a definition."""
+        try:
+            data: dict[str, Any] = json.loads(text)
+            data["tools"] = tuple(ToolSpec(**t) for t in data["tools"])
+            data["limits"] = Limits(*data["limits"])
+            return Definition(**data)
+        except (ValueError, TypeError, KeyError) as error:
+            raise JournalCorrupt(f"not a definition: {error}") from None
+
+    def spec(self, name: str) -> ToolSpec | None:
+        return next((t for t in self.tools if t.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked, apart from the message itself. ``history`` is used only without a conversation_id."""
+
+    user: str
+    route: Route
+    route_reason: str
+    rag: bool = False
+    subject: str | None = None
+    as_of: str | None = None
+    known_at: str | None = None
+    collection: str | None = None
+    tools: tuple[str, ...] | None = None
+    history: tuple[tuple[str, str], ...] = field(default=())
+
+    def to_json(self) -> str:
+        return json_text({f.name: v for f in fields(self) if (v := getattr(self, f.name)) != f.default})
+
+    @staticmethod
+    def from_json(text: str) -> Request:
+        """Raises JournalCorrupt when the text is not a request."""
+        try:
+            data: dict[str, Any] = json.loads(text)
+            if data.get("tools") is not None:
+                data["tools"] = tuple(data["tools"])
+            data["history"] = tuple((str(r), str(c)) for r, c in data.get("history", ()))
+            return Request(**data)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise JournalCorrupt(f"not a request: {error}") from None

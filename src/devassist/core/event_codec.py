@@ -1,0 +1,95 @@
+"""Events to canonical bodies and back.
+
+``decode`` reads any version ever written: ``UPCASTERS`` lift old bodies on read, after verification, and are never
+removed, so old events load for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from typing import Any
+
+from devassist.core.codec import canonical
+from devassist.core.errors import JournalCorrupt, UnknownEventKind
+from devassist.core.events import (
+    CLASSES,
+    KINDS,
+    DecidedCall,
+    Event,
+    Limits,
+    ModelIntended,
+    ModelReplied,
+    Past,
+    RunStarted,
+)
+
+UPCASTERS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
+"""(kind, version) -> pure function lifting a decoded body to the next version."""
+
+_REQUIRED: dict[str, frozenset[str]] = {
+    cls.kind: frozenset(f.name for f in fields(cls) if f.default is MISSING) for cls in CLASSES
+}
+_DEFAULTS: dict[str, tuple[tuple[str, Any], ...]] = {
+    cls.kind: tuple((f.name, f.default) for f in fields(cls)) for cls in CLASSES
+}
+_NESTED: dict[tuple[str, str], type[Any]] = {
+    ("model_intended", "history"): Past,
+    ("model_replied", "calls"): DecidedCall,
+}
+
+REF_FIELDS = (
+    "definition", "request", "message", "reply", "native", "reasoning", "thought", "answer", "correction", "args",
+    "result", "shown", "output", "note",
+)  # fmt: skip
+_REFS: dict[str, tuple[str, ...]] = {
+    cls.kind: tuple(f.name for f in fields(cls) if f.name in REF_FIELDS) for cls in CLASSES
+}
+
+
+def refs(event: Event) -> list[str]:
+    """Every payload that ``event`` names."""
+    found: list[str] = [ref for name in _REFS[event.kind] if (ref := getattr(event, name)) is not None]
+    if isinstance(event, ModelReplied):
+        found += [call.args for call in event.calls]
+    elif isinstance(event, ModelIntended):
+        found += [past.ref for past in event.history]
+    return found
+
+
+def encode(event: Event) -> bytes:
+    """The canonical body of ``event``; fields at their default are left out."""
+    kind = event.kind
+    body: dict[str, Any] = {"k": kind, "v": event.version}
+    for name, default in _DEFAULTS[kind]:
+        value = getattr(event, name)
+        if value is not default and value != default:
+            body[name] = value
+    return canonical(body)
+
+
+def decode(body: dict[str, Any]) -> Event:
+    """The event that a parsed body holds. Raises UnknownEventKind, or JournalCorrupt naming the field."""
+    data = dict(body)
+    kind, version = data.pop("k", None), data.pop("v", None)
+    cls = KINDS.get(kind) if isinstance(kind, str) else None
+    if cls is None or not isinstance(version, int):
+        raise UnknownEventKind(f"no such event kind: {kind!r}")
+    while version < cls.version and (lift := UPCASTERS.get((cls.kind, version))) is not None:
+        data, version = lift(data), version + 1
+    if version != cls.version:
+        raise UnknownEventKind(f"{kind} version {version} is not known; this build reads up to {cls.version}")
+    try:
+        for name, value in data.items():
+            if isinstance(value, list):
+                nested = _NESTED.get((cls.kind, name))
+                items: list[Any] = value
+                data[name] = tuple(nested(*v) if nested else tuple(v) if isinstance(v, list) else v for v in items)
+        if cls is RunStarted and "limits" in data:
+            data["limits"] = Limits(*data["limits"])
+        return cls(**data)
+    except TypeError:
+        known: set[str] = {name for name, _ in _DEFAULTS[cls.kind]}
+        missing, unknown = _REQUIRED[cls.kind] - data.keys(), data.keys() - known
+        raise JournalCorrupt(f"{kind}: missing {sorted(missing)}, unknown {sorted(unknown)}") from None
+

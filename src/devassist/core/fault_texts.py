@@ -1,0 +1,54 @@
+"""Why a run failed, in words for people."""
+
+from __future__ import annotations
+
+from devassist.core.definition import Lang
+
+_TEXTS: dict[str, dict[Lang, str]] = {
+    "step_limit": {"zh": "已达到步数上限，未得出答案。", "en": "The step limit was reached before an answer was found."},
+    "token_limit": {"zh": "已达到令牌用量上限，运行停止。", "en": "The run's token limit was reached."},
+    "cost_limit": {"zh": "已达到费用上限，运行停止。", "en": "The run's cost limit was reached."},
+    "deadline_exceeded": {"zh": "运行超过了时间上限。", "en": "The run's time limit was reached."},
+    "reply_empty": {"zh": "模型多次返回空答复。", "en": "The model kept returning empty replies."},
+    "reply_truncated": {
+        "zh": "模型的答复被令牌上限（max_tokens）截断。",
+        "en": "The model's reply was cut off by its token limit (max_tokens).",
+    },
+    "reply_format_invalid": {
+        "zh": "模型的答复多次不符合格式。",
+        "en": "The model's replies did not keep to the format, after several corrections.",
+    },
+    "tool_arguments_malformed": {
+        "zh": "模型多次给出无法解析的工具参数。",
+        "en": "The model kept giving tool arguments that cannot be read.",
+    },
+    "tool_arguments_not_object": {
+        "zh": "模型多次给出的工具参数不是 JSON 对象。",
+        "en": "The model kept giving tool arguments that are not a JSON object.",
+    },
+    "tool_arguments_invalid": {
+        "zh": "模型多次给出不符合要求的工具参数。",
+        "en": "The model kept giving tool arguments that do not fit the schema.",
+    },
+    "tool_not_found": {"zh": "模型多次调用不存在的工具。", "en": "The model kept calling tools that do not exist."},
+    "answer_ungrounded": {"zh": "模型没有查询依据就作答。", "en": "The model answered without looking anything up."},
+    "content_filtered": {"zh": "模型服务方拦截了这次答复。", "en": "The provider blocked the reply (content filter)."},
+    "context_length_exceeded": {
+        "zh": "提示超过了模型的上下文长度。",
+        "en": "The prompt is longer than the model's context.",
+    },
+    "model_interrupted": {"zh": "模型调用多次被中断。", "en": "The model call was interrupted too often."},
+    "model_unavailable": {"zh": "此次运行所用的模型现在没有配置。", "en": "The run's model is not configured any more."},
+    "outcome_unknown": {
+        "zh": "某个操作的结果未知，运行已放弃。",
+        "en": "The run was given up: the outcome of a call is unknown.",
+    },
+    "service_fault": {"zh": "服务自身出错。", "en": "The service itself failed."},
+}
+_PROVIDER: dict[Lang, str] = {"zh": "模型服务出错。", "en": "The model provider failed."}
+
+
+def fault_text(code: str, lang: Lang, detail: str = "") -> str:
+    """One sentence, followed by the provider's own word where there is one."""
+    text = _TEXTS.get(code, _PROVIDER)[lang]
+    return f"{text} {detail}".strip() if detail else text

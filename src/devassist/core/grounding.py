@@ -1,0 +1,159 @@
+"""What a grounded agent may say: only what stands in a clause that this run retrieved.
+
+The released text, its source and its verdicts are computed from the record: a model's own word on where something
+stands is never taken. Quotations are looked up verbatim in the retrieved clauses; the source is the clause in which
+they stand.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from devassist.core.codec import json_text
+from devassist.core.definition import Definition, Lang
+from devassist.core.events import Event, ModelReplied, ToolReturned
+
+MIN_QUOTE = 6
+"""Shorter quotations are emphasis, not evidence."""
+MARGIN = 1.2
+"""``high`` confidence: the quoted clause is the best hit, and its score is at least this many times the next one's."""
+
+_QUOTE = re.compile(r"「([^」]+)」|『([^』]+)』|“([^”]+)”|\"([^\"\n]+)\"")
+_BLOCK = re.compile(r"(?m)^>[ ]?(.*)$")
+_TEXT: dict[str, dict[Lang, str]] = {
+    "no_clause": {
+        "zh": "政策库中没有找到与此问题相关的条款，无法作答。",
+        "en": "The policy library has no clause on this question, so it cannot be answered from it.",
+    },
+    "not_consulted": {
+        "zh": "本次运行没有查询政策库，不能给出有依据的答复。",
+        "en": "The policy library was not consulted in this run, so no grounded answer can be given.",
+    },
+    "flag": {
+        "zh": "【未核实】以下答复中的引文未能在检索到的条款原文中逐字核对，请勿直接引用：\n",
+        "en": "[Not verified] This quotation was not found verbatim in the retrieved clauses; do not rely on it:\n",
+    },
+}
+
+
+class Clause(NamedTuple):
+    """A retrieved clause, as the knowledge tool returned it."""
+
+    title: str
+    label: str
+    text: str
+    effective_date: str | None
+    revision_date: str | None
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """What the user gets: ``output`` is the agent's JSON as text, or None; ``verdicts`` and ``degraded`` are codes."""
+
+    text: str
+    output: str | None = None
+    verdicts: tuple[str, ...] = ()
+    degraded: tuple[str, ...] = ()
+
+
+def clauses_of(results: Sequence[Any]) -> list[Clause]:
+    """The clauses in the results of knowledge tools; anything else is ignored."""
+    found: list[Clause] = []
+    for result in results:
+        rows: Any = result.get("matches") if isinstance(result, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        found += [_clause(row) for row in (rows if isinstance(rows, list) else ())]  # pyright: ignore[reportUnknownVariableType]
+    return found
+
+
+def _clause(row: dict[str, Any]) -> Clause:
+    return Clause(
+        str(row["title"]), str(row["label"]), str(row["text"]), row.get("effective_date"), row.get("revision_date"),
+        float(row.get("score", 0)),
+    )  # fmt: skip
+
+
+def quotations(answer: str) -> list[str]:
+    """What the answer puts in quotation marks or block quotes, long enough to be evidence."""
+    found = [next(g for g in m.groups() if g is not None) for m in _QUOTE.finditer(answer)]
+    block = "\n".join(m.group(1) for m in _BLOCK.finditer(answer))
+    return [q.strip() for q in (*found, block) if len(q.strip()) >= MIN_QUOTE]
+
+
+def release(answer: str, results: Sequence[Any], lang: Lang, *, asked: bool) -> Released:
+    """Check ``answer`` against ``results`` (the JSON of this run's calls); ``asked``: whether any was made."""
+    clauses = clauses_of(results)
+    if not clauses:
+        code = "no_clause" if asked else "not_consulted"
+        text = _TEXT[code][lang]
+        return Released(text, _output(text, None, "low", verbatim=False), (code,), () if asked else (code,))
+    quotes = quotations(answer)
+    sources = [next((c for c in _cited_first(clauses, answer) if q in c.text), None) for q in quotes]
+    source = next((s for s in sources if s is not None), None)
+    if source is None or None in sources:
+        return _flagged(answer, source, "quote_not_found" if quotes else "no_quote", lang)
+    cited = _cited(clauses, answer)
+    if cited and source not in cited:
+        return _flagged(answer, source, "citation_mismatch", lang)
+    text = answer if _names(answer, source) else f"{answer}\n{_source_line(source, lang)}"
+    confidence = "high" if _leads(clauses, source) else "medium"
+    return Released(text, _output(text, source, confidence, verbatim=True), ("quote_verified",))
+
+
+def released_answer(
+    definition: Definition, reply: ModelReplied, events: Sequence[Event], texts: Mapping[str, str]
+) -> Released:
+    """What the user gets for a final reply, computed from the record alone: when driving and when replaying."""
+    assert reply.answer is not None, "a final decision has an answer"
+    answer = texts[reply.answer]
+    if not definition.grounded:
+        return Released(answer, verdicts=("unstructured",) if reply.unstructured else ())
+    returned = [e for e in events if isinstance(e, ToolReturned) and e.outcome == "result" and e.result]
+    results = [json.loads(texts[e.result]) for e in returned if e.result]
+    return release(answer, results, definition.lang, asked=bool(returned))
+
+
+def _flagged(answer: str, source: Clause | None, code: str, lang: Lang) -> Released:
+    text = _TEXT["flag"][lang] + answer
+    return Released(text, _output(text, source, "low", verbatim=False), (code,), ("quote_not_verified",))
+
+
+def _cited(clauses: list[Clause], answer: str) -> list[Clause]:
+    """Clauses that the answer names by title and label (第五条 is not 第五条之一)."""
+    return [c for c in clauses if c.title in answer and re.search(re.escape(c.label) + "(?!之)", answer)]
+
+
+def _cited_first(clauses: list[Clause], answer: str) -> list[Clause]:
+    cited = _cited(clauses, answer)
+    return cited + [c for c in clauses if c not in cited]
+
+
+def _names(answer: str, source: Clause) -> bool:
+    dates = [d for d in (source.effective_date, source.revision_date) if d]
+    return source.title in answer and source.label in answer and all(d in answer for d in dates)
+
+
+def _source_line(source: Clause, lang: Lang) -> str:
+    effective, revised = source.effective_date, source.revision_date
+    if lang == "zh":
+        dates = [f"自 {effective} 起施行"] * bool(effective) + [f"{revised} 修订"] * bool(revised)
+        return f"（依据：《{source.title}》{source.label}{'，' if dates else ''}{'，'.join(dates)}）"
+    dates = [f"effective {effective}"] * bool(effective) + [f"revised {revised}"] * bool(revised)
+    return f"(Source: {source.title}, {source.label}{', ' if dates else ''}{', '.join(dates)})"
+
+
+def _leads(clauses: list[Clause], source: Clause) -> bool:
+    others = [c.score for c in clauses if c != source]
+    return not others or source.score >= MARGIN * max(others)
+
+
+def _output(answer: str, source: Clause | None, confidence: Literal["high", "medium", "low"], *, verbatim: bool) -> str:
+    where = None if source is None else {
+        "policy_title": source.title, "clause": source.label, "effective_date": source.effective_date,
+        "revision_date": source.revision_date,
+    }  # fmt: skip
+    return json_text({"answer": answer, "source": where, "confidence": confidence, "verbatim": verbatim})

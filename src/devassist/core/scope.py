@@ -1,0 +1,31 @@
+"""Who asks: every port method takes a Scope, so no read or write happens in nobody's name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Right = Literal["user", "admin", "system"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """``tenant`` bounds what is visible; ``actor`` is the caller's name; ``rights`` what it may do.
+
+    ``system`` is for audit, migrations, followers and the sweep: the only right that sees across tenants.
+    """
+
+    tenant: str
+    actor: str
+    rights: frozenset[Right] = frozenset({"user"})
+
+    @property
+    def is_admin(self) -> bool:
+        return "admin" in self.rights or "system" in self.rights
+
+    @property
+    def is_system(self) -> bool:
+        return "system" in self.rights
+
+
+SYSTEM = Scope(tenant="*", actor="system", rights=frozenset({"system"}))

@@ -1,0 +1,306 @@
+"""``fold``: what a run is, computed from its events and nothing else.
+
+``apply(state, event)`` returns the next RunState or raises IllegalTransition and changes nothing. Times are those that
+the events carry. ``fold(a + b) == fold(b, fold(a))``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, NamedTuple
+
+from devassist.core.errors import IllegalTransition
+from devassist.core.events import (
+    ApprovalGiven,
+    CallClosed,
+    CancelRequested,
+    DecidedCall,
+    Event,
+    Held,
+    LateOutcome,
+    ModelFailed,
+    ModelIntended,
+    ModelReplied,
+    ModelSwitched,
+    RunStarted,
+    SettlementGiven,
+    TimerFired,
+    ToolIntended,
+    ToolReturned,
+    WaitBegun,
+)
+from devassist.core.states import CLOSED, TABLE, State
+
+CallPhase = Literal["asked", "running", "interrupted", "retry", "doubt", "held", "done"]
+
+
+class CallState(NamedTuple):
+    """One call of the current decision. ``intent`` is the seq of its latest attempt; ``digest`` of an open hold."""
+
+    call: DecidedCall
+    phase: CallPhase = "asked"
+    intent: int = -1
+    attempts: int = 0
+    code: str | None = None
+    digest: str | None = None
+    answer: str | None = None  # approve | reject | happened | repeat | abandon, consumed by the next owner event
+    answer_ref: str | None = None
+    fault: int = 0  # status of a fault of the service itself
+
+
+class Entry(NamedTuple):
+    """One message of the transcript. ``role``: past (``name`` user or assistant), user, reply (``name`` fault when it
+    could not be acted on), observation (``name`` the tool), correction. ``seq`` is the event that contributed it,
+    ``cut`` how many characters of the text's end came after the decision and are not shown again."""
+
+    role: str
+    seq: int
+    ref: str
+    name: str = ""
+    native: str | None = None
+    step: int = -1
+    cut: int = 0
+
+
+class RunState(NamedTuple):
+    """Everything ``decide`` may look at."""
+
+    started: RunStarted
+    state: State
+    seq: int
+    at: int
+    epoch: int = 0
+    step: int = -1
+    attempts: int = 0
+    failures: int = 0
+    corrections: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: int = -1
+    tool_calls: int = 0
+    driven: int = 0
+    model: str = ""
+    model_kind: str = ""
+    open_model: int = -1
+    base: int = -1
+    reply: ModelReplied | None = None
+    reply_seq: int = -1
+    last_failure: ModelFailed | None = None
+    calls: tuple[CallState, ...] = ()
+    transcript: tuple[Entry, ...] = ()
+    cancel: str | None = None
+    wait_until: int = -1
+    timer: int = -1
+    wake_at: int = -1
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def closed(self) -> bool:
+        return self.state in CLOSED
+
+
+def apply(state: RunState | None, event: Event, seq: int, at: int) -> RunState:
+    """The state after ``event`` stood at ``seq`` and ``at``. Raises IllegalTransition; the given state is untouched."""
+    if state is None:
+        if not isinstance(event, RunStarted) or seq != 0:
+            raise IllegalTransition(f"a run begins with run_started at seq 0, not with {event.kind} at {seq}")
+        return RunState(
+            started=event, state=State.INIT, seq=0, at=at, transcript=(Entry("user", 0, event.message),)
+        )
+    target = TABLE.get((state.state, event.kind))
+    if target is None:
+        raise IllegalTransition(f"{event.kind} is not legal in {state.state} (seq {seq})")
+    if seq != state.seq + 1 or at < state.at:
+        raise IllegalTransition(f"{event.kind} stands at seq {seq}, time {at}, after seq {state.seq}, time {state.at}")
+    return _APPLY[event.kind](state, event, target, seq, at)
+
+
+def fold(events: Iterable[tuple[Event, int, int]], state: RunState | None = None) -> RunState | None:
+    """Fold (event, seq, at) triples onto ``state``."""
+    for event, seq, at in events:
+        state = apply(state, event, seq, at)
+    return state
+
+
+def _driven(state: RunState, at: int, epoch: int) -> int:
+    """Driven time so far: waits, people and the gap before a takeover do not count."""
+    if state.state in (State.LLM_DECIDE, State.TOOL_EXECUTE) and epoch == state.epoch:
+        return state.driven + at - state.at
+    return state.driven
+
+
+def _own(state: RunState, target: State, seq: int, at: int, **changes: Any) -> RunState:
+    """An owner event: moves the state and clears the wake-up that it answers."""
+    epoch = changes.pop("epoch", state.epoch)
+    if epoch < state.epoch:
+        raise IllegalTransition(f"epoch {epoch} at seq {seq} is older than {state.epoch}")
+    return state._replace(
+        state=target, seq=seq, at=at, driven=_driven(state, at, epoch), epoch=epoch, wake_at=-1, **changes
+    )
+
+
+def _need(condition: bool, message: str) -> None:
+    if not condition:
+        raise IllegalTransition(message)
+
+
+def _model_intended(s: RunState, e: ModelIntended, target: State, seq: int, at: int) -> RunState:
+    _need(s.open_model < 0, f"model_intended at {seq}: the attempt of seq {s.open_model} is open")
+    _need(all(c.phase == "done" for c in s.calls), f"model_intended at {seq}: a call has no result")
+    _need(e.attempt == s.attempts + 1, f"model_intended at {seq}: attempt {e.attempt} after {s.attempts}")
+    transcript = s.transcript
+    if e.history:
+        past = tuple(Entry("past", seq, p.ref, p.role) for p in e.history)
+        transcript = past + transcript
+    return _own(
+            s, target, seq, at, epoch=e.epoch, step=e.step, attempts=e.attempt, model=e.model, model_kind=e.model_kind,
+            open_model=seq, base=seq, transcript=transcript, reply=None, reply_seq=-1, calls=(),
+            wait_until=-1, timer=-1,
+        )  # fmt: skip
+
+
+def _model_replied(s: RunState, e: ModelReplied, target: State, seq: int, at: int) -> RunState:
+    _need(e.of == s.open_model, f"model_replied at {seq} is of {e.of}, the open attempt is {s.open_model}")
+    name = "fault" if e.decision == "fault" else ""
+    transcript = (*s.transcript, Entry("reply", seq, e.reply, name, e.native, s.step, e.discarded))
+    corrections = 0
+    if e.decision == "fault":
+        corrections = s.corrections + 1
+        if e.correction is not None:
+            transcript = (*transcript, Entry("correction", seq, e.correction, "", None, s.step))
+    return _own(
+        s, target, seq, at, open_model=-1, reply=e, reply_seq=seq, last_failure=None, failures=0,
+        corrections=corrections, calls=tuple(CallState(c) for c in e.calls), transcript=transcript,
+        input_tokens=s.input_tokens + e.input_tokens, output_tokens=s.output_tokens + e.output_tokens,
+        cost=_add(s.cost, e.cost),
+    )  # fmt: skip
+
+
+def _model_failed(s: RunState, e: ModelFailed, target: State, seq: int, at: int) -> RunState:
+    _need(e.of == s.open_model, f"model_failed at {seq} is of {e.of}, the open attempt is {s.open_model}")
+    return _own(
+        s, target, seq, at, open_model=-1, last_failure=e, failures=s.failures + 1,
+        input_tokens=s.input_tokens + e.input_tokens, output_tokens=s.output_tokens + e.output_tokens,
+        cost=_add(s.cost, e.cost),
+    )  # fmt: skip
+
+
+def _add(cost: int, more: int) -> int:
+    return cost if more < 0 else max(cost, 0) + more
+
+
+def _model_switched(s: RunState, e: ModelSwitched, target: State, seq: int, at: int) -> RunState:
+    return _own(s, target, seq, at, model=e.model, model_kind=e.model_kind, failures=0, last_failure=None)
+
+
+def _with_call(s: RunState, index: int, new: CallState) -> tuple[CallState, ...]:
+    return (*s.calls[:index], new, *s.calls[index + 1 :])
+
+
+def _open_call(s: RunState, decision: int, index: int, seq: int) -> CallState:
+    _need(decision == s.reply_seq and 0 <= index < len(s.calls), f"seq {seq}: no call {index} of decision {decision}")
+    call = s.calls[index]
+    _need(call.phase != "done", f"seq {seq}: call {index} of decision {decision} is closed")
+    return call
+
+
+def _tool_intended(s: RunState, e: ToolIntended, target: State, seq: int, at: int) -> RunState:
+    c = _open_call(s, e.decision, e.call, seq)
+    _need(c.phase != "running", f"tool_intended at {seq}: an attempt of call {e.call} is open")
+    _need(e.attempt == c.attempts + 1, f"tool_intended at {seq}: attempt {e.attempt} after {c.attempts}")
+    new = CallState(c.call, "running", seq, e.attempt)
+    first = c.attempts == 0
+    return _own(
+        s, target, seq, at, epoch=e.epoch, calls=_with_call(s, e.call, new), tool_calls=s.tool_calls + first,
+        wait_until=-1, timer=-1,
+    )  # fmt: skip
+
+
+def _tool_returned(s: RunState, e: ToolReturned, target: State, seq: int, at: int) -> RunState:
+    index = next((i for i, c in enumerate(s.calls) if c.intent == e.of and c.phase == "running"), -1)
+    _need(index >= 0, f"tool_returned at {seq} is of {e.of}, which is not an open attempt")
+    return _outcome(s, index, e, target, seq, at)
+
+
+def _outcome(
+    s: RunState, index: int, e: ToolReturned | LateOutcome, target: State, seq: int, at: int
+) -> RunState:  # fmt: skip
+    c = s.calls[index]
+    phase: CallPhase = "done"
+    if e.outcome == "unknown":
+        phase = "doubt" if c.call.effect == "once" else "interrupted"
+    elif e.outcome == "needs_approval":
+        phase = "held"
+    fault = e.status if isinstance(e, ToolReturned) and e.outcome == "fault" else 0
+    new = c._replace(phase=phase, code=e.code, digest=None, fault=fault)
+    transcript = s.transcript
+    if phase == "done" and e.shown is not None:
+        transcript = (*transcript, Entry("observation", seq, e.shown, c.call.tool, c.call.native_id, s.step))
+    doubts = (*s.doubts, c.call.tool) if phase == "doubt" else s.doubts
+    return _own(
+        s, target, seq, at, calls=_with_call(s, index, new), transcript=transcript, doubts=doubts
+    )  # fmt: skip
+
+
+def _call_closed(s: RunState, e: CallClosed, target: State, seq: int, at: int) -> RunState:
+    c = _open_call(s, e.decision, e.call, seq)
+    _need(c.phase != "running", f"call_closed at {seq}: the attempt of call {e.call} has no outcome")
+    transcript = s.transcript
+    if e.shown is not None:
+        transcript = (*transcript, Entry("observation", seq, e.shown, c.call.tool, c.call.native_id, s.step))
+    new = c._replace(phase="done", code=e.code, digest=None, answer=None)
+    return _own(s, target, seq, at, calls=_with_call(s, e.call, new), transcript=transcript)
+
+
+def _held(s: RunState, e: Held, target: State, seq: int, at: int) -> RunState:
+    c = _open_call(s, e.decision, e.call, seq)
+    return _own(s, target, seq, at, calls=_with_call(s, e.call, c._replace(digest=e.digest, answer=None)))
+
+
+def _wait_begun(s: RunState, e: WaitBegun, target: State, seq: int, at: int) -> RunState:
+    moved = _own(s, target, seq, at, wait_until=e.until, timer=-1)
+    return moved._replace(wake_at=e.until)
+
+
+def _ended(s: RunState, e: Event, target: State, seq: int, at: int) -> RunState:
+    _need(s.open_model < 0, f"{e.kind} at {seq}: the model attempt of seq {s.open_model} has no outcome")
+    _need(all(c.phase != "running" for c in s.calls), f"{e.kind} at {seq}: a tool attempt has no outcome")
+    return _own(s, target, seq, at)
+
+
+def _signal(s: RunState, e: Event, target: State, seq: int, at: int) -> RunState:
+    moved = s._replace(seq=seq, at=at, driven=_driven(s, at, s.epoch), wake_at=at)
+    match e:
+        case CancelRequested():
+            return moved._replace(cancel=s.cancel or e.signal_id)
+        case TimerFired():
+            return moved._replace(timer=max(s.timer, e.until))
+        case ApprovalGiven():
+            return _answered(moved, e.digest, e.decision, e.args)
+        case SettlementGiven():
+            return _answered(moved, e.digest, e.outcome, e.result)
+        case LateOutcome():
+            index = next((i for i, c in enumerate(s.calls) if c.intent == e.of), -1)
+            if index >= 0 and s.calls[index].phase in ("running", "doubt", "interrupted"):
+                settled = _outcome(moved, index, e, target, seq, at)
+                return settled._replace(wake_at=at)
+            return moved
+        case _:
+            return moved
+
+
+def _answered(s: RunState, digest: str, answer: str, ref: str | None) -> RunState:
+    """Binds once: an answer whose digest matches no open hold, or comes second, changes nothing."""
+    for index, c in enumerate(s.calls):
+        if c.digest == digest and c.answer is None:
+            return s._replace(calls=_with_call(s, index, c._replace(answer=answer, answer_ref=ref)))
+    return s
+
+
+_APPLY: dict[str, Callable[[RunState, Any, State, int, int], RunState]] = {
+    "model_intended": _model_intended, "model_replied": _model_replied, "model_failed": _model_failed,
+    "model_switched": _model_switched, "tool_intended": _tool_intended, "tool_returned": _tool_returned,
+    "call_closed": _call_closed, "held": _held, "wait_begun": _wait_begun, "run_finished": _ended,
+    "run_failed": _ended, "run_aborted": _ended, "cancel_requested": _signal, "approval_given": _signal,
+    "settlement_given": _signal, "timer_fired": _signal, "child_finished": _signal, "late_outcome": _signal,
+}  # fmt: skip

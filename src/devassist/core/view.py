@@ -1,0 +1,261 @@
+"""A run as it reads from outside: status, pending, degraded, usage, error and meta, computed from its events.
+
+``summary`` is the answer object of the API; the stream sends the same parts as they change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from devassist.core import errors
+from devassist.core.definition import Definition, Lang, Request
+from devassist.core.errors import DevAssistError, JournalCorrupt
+from devassist.core.events import (
+    Event,
+    Held,
+    ModelSwitched,
+    RunAborted,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    ToolIntended,
+    WaitBegun,
+)
+from devassist.core.states import STATUS, State
+from devassist.core.steps import StepBuilder
+from devassist.core.transitions import CallState, RunState, apply
+from devassist.core.wire import Cutter, Text, parse
+
+MODEL_SWITCHED = "model_switched"
+"""Degraded: another model than the agent's own was used. Follows from the events; a driver need not record it."""
+
+_DEGRADED: dict[str, dict[Lang, str]] = {
+    MODEL_SWITCHED: {
+        "zh": "原定模型不可用，本次答复由备用模型生成。",
+        "en": "The agent's own model was not available; a fallback model was used.",
+    },
+    "not_consulted": {
+        "zh": "本次运行没有查询依据，答复未经核对。",
+        "en": "Nothing was looked up in this run, so the answer rests on no source.",
+    },
+    "quote_not_verified": {
+        "zh": "答复中的引文未能在检索到的条款原文中逐字核对。",
+        "en": "A quotation in the answer was not found verbatim in the retrieved clauses.",
+    },
+    "unstructured": {
+        "zh": "模型没有按格式作答，答复原样给出。",
+        "en": "The model did not keep to the reply format; its answer is given as it stands.",
+    },
+    "context_shortened": {
+        "zh": "对话或步骤过长，较早的内容没有提供给模型。",
+        "en": "The conversation or the run was too long: the model was not shown its older parts.",
+    },
+}
+_TITLES: dict[str, str] = {
+    "cost_limit": "The run's cost limit was reached",
+    "deadline_exceeded": "The run's time limit was reached",
+    "model_interrupted": "The model call was interrupted too often",
+    "outcome_unknown": "The outcome of a call is unknown",
+    "step_limit": "The run's step limit was reached",
+    "token_limit": "The run's token limit was reached",
+} | {c.code: c.title for c in vars(errors).values() if isinstance(c, type) and issubclass(c, DevAssistError)}
+
+_PENDING_KEYS = ("step_index", "call_index", "tool_name", "tool_args", "digest", "since_ms", "wake_at_ms")
+_WAITS = {"backoff": "timer", "child": "child"}
+
+
+def cost_text(micro: int) -> str | None:
+    """Money micro-units as a decimal string; None where no price is known (negative)."""
+    if micro < 0:
+        return None
+    whole, rest = divmod(micro, 1_000_000)
+    return f"{whole}.{rest:06d}".rstrip("0").rstrip(".")
+
+
+class RunView:
+    """Folds a run's events and answers what the outside asks about it. ``driven``: a run in INIT has its turn."""
+
+    def __init__(self, text: Text, *, trace_id: str, driven: bool) -> None:
+        self._text = text
+        self._trace_id = trace_id
+        self._driven = driven
+        self._held_at: dict[int, int] = {}
+        self._args: dict[int, str] = {}
+        self._wait = ("", 0)
+        self._switched = False
+        self._definition: Definition | None = None
+        self.state: RunState | None = None
+        self.end: RunFinished | RunFailed | RunAborted | None = None
+
+    def feed(self, event: Event, seq: int, at: int) -> RunState:
+        """Fold one event. Raises IllegalTransition and changes nothing."""
+        state = self.state = apply(self.state, event, seq, at)
+        match event:
+            case RunFinished() | RunFailed() | RunAborted():
+                self.end = event
+            case Held():
+                self._held_at[event.call] = at
+            case ToolIntended():
+                self._args[event.call] = event.args
+            case WaitBegun():
+                self._wait = (_WAITS[event.reason], at)
+            case ModelSwitched():
+                self._switched = True
+            case _:
+                pass
+        if not state.calls:
+            self._args.clear()
+        return state
+
+    @property
+    def started(self) -> RunStarted:
+        return self._folded.started
+
+    @property
+    def _folded(self) -> RunState:
+        if self.state is None:
+            raise JournalCorrupt("a run without INIT")
+        return self.state
+
+    @property
+    def status(self) -> str:
+        state = self._folded.state
+        return "running" if state is State.INIT and self._driven else STATUS[state]
+
+    def fingerprint(self) -> tuple[Any, ...]:
+        """Equal as long as status, pending and degraded are; reads no text."""
+        holds = tuple((i, c.phase, c.digest, c.attempts) for i, c in self._holds())
+        wait = self._folded.wait_until if self._folded.state is State.WAIT else -1
+        return self.status, holds, wait, self._degraded_codes()
+
+    def _holds(self) -> list[tuple[int, CallState]]:
+        """Calls that wait for a person; one whose answer is recorded does not wait any more."""
+        if self._folded.state is not State.AWAIT_APPROVAL:
+            return []
+        return [
+            (i, c) for i, c in enumerate(self._folded.calls) if c.digest and c.answer is None and c.phase != "done"
+        ]
+
+    def pending(self, cut: Cutter, *, leave_out: bool = False) -> list[dict[str, Any]]:
+        """What the run waits for."""
+        state = self._folded
+        if self.status == "waiting" and state.state is State.INIT:
+            return [_pending("turn", since_ms=state.at // 1000)]
+        if state.state is State.WAIT:
+            kind, since = self._wait
+            return [
+                _pending(kind, step_index=state.step, since_ms=since // 1000, wake_at_ms=state.wait_until // 1000)
+            ]  # fmt: skip
+        found: list[dict[str, Any]] = []
+        for index, call in self._holds():
+            ref = self._args.get(index, call.call.args)
+            path = f"/pending/{len(found)}/tool_args"
+            args = cut.json(self._text(ref), path, ref, leave_out=leave_out)
+            kind = "approval" if call.phase == "held" else "settlement"
+            found.append(
+                _pending(
+                    kind, step_index=state.step, call_index=index, tool_name=call.call.tool, tool_args=args,
+                    digest=call.digest, since_ms=self._held_at.get(index, state.at) // 1000,
+                )
+            )  # fmt: skip
+        return found
+
+    def _degraded_codes(self) -> tuple[str, ...]:
+        recorded = self.end.degraded if isinstance(self.end, RunFinished) else ()
+        return tuple(dict.fromkeys((MODEL_SWITCHED, *recorded) if self._switched else recorded))
+
+    def degraded(self) -> list[dict[str, str]]:
+        """What was done less well than asked, for people."""
+        lang = self._lang()
+        return [
+            {"code": code, "detail": _DEGRADED.get(code, {}).get(lang, code.replace("_", " "))}
+            for code in self._degraded_codes()
+        ]
+
+    def usage(self) -> dict[str, Any]:
+        state = self._folded
+        return {
+            "input_tokens": state.input_tokens,
+            "output_tokens": state.output_tokens,
+            "model_calls": state.attempts,
+            "tool_calls": state.tool_calls,
+            "cost": cost_text(state.cost),
+        }
+
+    def answer(self) -> str | None:
+        """The released text, None where there is none (or it was erased)."""
+        return self._text(self.end.answer) if isinstance(self.end, RunFinished) else None
+
+    def problem(self) -> dict[str, Any] | None:
+        """The problem object of a failed run."""
+        end = self.end
+        if not isinstance(end, RunFailed):
+            return None
+        title = _TITLES.get(end.code, "The run failed")
+        return {
+            "type": f"urn:devassist:error:{end.code}",
+            "title": title,
+            "status": end.status,
+            "detail": self._text(end.message) or title,
+            "instance": f"/runs/{self._trace_id}",
+            "code": end.code,
+            "trace_id": self._trace_id,
+        }
+
+    def _lang(self) -> Lang:
+        definition = self.definition()
+        return definition.lang if definition else "zh"
+
+    def definition(self) -> Definition | None:
+        """The resolved definition, None where its text cannot be had."""
+        if self._definition is None and (text := self._text(self.started.definition)) is not None:
+            self._definition = Definition.from_json(text)
+        return self._definition
+
+    def meta(self) -> dict[str, Any]:
+        """What a client is told first. Fields whose text was erased are null; ``agent`` and ``rag`` never are."""
+        started, definition = self.started, self.definition()
+        text = self._text(started.request)
+        request = Request.from_json(text) if text is not None else None
+        return {
+            "agent": request.route == "agent" if request else definition is not None and bool(definition.tools),
+            "rag": bool(request and (request.rag or request.route == "rag")),
+            "trace_id": self._trace_id,
+            "conversation_id": started.conversation,
+            "route": request.route if request else None,
+            "route_reason": request.route_reason if request else None,
+            "agent_name": started.agent,
+            "model": definition.model if definition else None,
+            "model_kind": definition.model_kind if definition else None,
+            "prompt_version": definition.prompt_version if definition else None,
+            "release": started.release,
+        }
+
+
+def _pending(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"kind": kind} | {key: fields.get(key) for key in _PENDING_KEYS}
+
+
+def summary(
+    events: Iterable[tuple[Event, int, int]], text: Text, *, trace_id: str, admin: bool = False, driven: bool = False
+) -> dict[str, Any]:  # fmt: skip
+    """The answer object of the run whose (event, seq, at) triples these are, from INIT on; nothing in ``answer`` and
+    ``output`` is cut. ``driven``: whether a run still in INIT has its turn. Raises IllegalTransition."""
+    view, builder, steps = RunView(text, trace_id=trace_id, driven=driven), StepBuilder(text, admin=admin), list[Any]()
+    for event, seq, at in events:
+        steps += builder.feed(event, seq, at, view.feed(event, seq, at))
+    output = view.end.output if isinstance(view.end, RunFinished) else None
+    return {
+        "trace_id": trace_id,
+        "conversation_id": view.started.conversation,
+        "status": view.status,
+        "answer": view.answer(),
+        "output": parse(text(output)) if output else None,
+        "steps": steps,
+        "usage": view.usage(),
+        "error": view.problem(),
+        "pending": view.pending(Cutter()),
+        "degraded": view.degraded(),
+        "meta": view.meta(),
+    }

@@ -1,0 +1,100 @@
+"""The policy library over a directory of knowledge assets, held in memory (adapter of ``ports.knowledge``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from devassist.core.errors import CallerError
+from devassist.core.scope import Scope
+from devassist.knowledge.assets import Asset, Clause, is_date, load_directory
+from devassist.knowledge.lexical import LexicalIndex, Match, Passage
+from devassist.knowledge.references import Article, article_of_label
+from devassist.knowledge.text import has_words
+from devassist.ports.knowledge import ClauseHit
+
+SAMPLES_DIR = Path(__file__).with_name("samples")
+"""The packaged sample policies of an invented province."""
+
+RELEVANCE_THRESHOLD = 0.55
+"""The share (``best_score``) from which a library counts as knowing what a question is about.
+
+One rare term by coincidence gives at most 0.50, so the threshold lies just above. MEASURED
+"""
+
+_DEPTH = 10
+
+
+class PolicyFiles:
+    """Loads once, at start; search is pure arithmetic in memory and never waits.
+
+    One index covers every published revision, and the day's mask is applied before ranking: a revision that does not
+    hold can neither be found nor take a place among the first k. ``today`` gives the day for searches without
+    ``as_of``, as an ISO date.
+    """
+
+    def __init__(self, assets: Sequence[Asset], *, today: Callable[[], str]) -> None:
+        self._today = today
+        self._found: list[tuple[Asset, Clause]] = [
+            (asset, clause)
+            for asset in assets
+            if asset.status == "published" and asset.believed
+            for clause in asset.clauses
+        ]
+        self._index = LexicalIndex([_passage(asset, clause) for asset, clause in self._found])
+        self._mask = lru_cache(maxsize=64)(self._mask_of)
+
+    @classmethod
+    def load(cls, directory: Path, *, today: Callable[[], str]) -> PolicyFiles:
+        """Raises ConfigInvalid for a directory without files and AssetInvalid for a file that is wrong."""
+        return cls(load_directory(directory), today=today)
+
+    async def search(self, scope: Scope, query: str, *, top_k: int = 5, as_of: str | None = None) -> list[ClauseHit]:
+        """Best clauses first; none at all when the library does not know what the query is about.
+
+        Raises CallerError: ``blank_query``, or ``invalid_date`` for an ``as_of`` that is no ISO date.
+        """
+        if not has_words(query):
+            raise CallerError("The query holds no word to search for.", code="blank_query")
+        matches = self._matches(query, top_k, as_of)
+        if max((match.share for match in matches), default=0.0) < RELEVANCE_THRESHOLD:
+            return []
+        return [self._hit(match) for match in matches[:top_k]]
+
+    async def best_score(self, scope: Scope, query: str) -> float:
+        """How far the best of today's clauses covers the query; compare it with RELEVANCE_THRESHOLD."""
+        return max((match.share for match in self._matches(query, 1, None)), default=0.0)
+
+    def _matches(self, query: str, top_k: int, as_of: str | None) -> list[Match]:
+        """At least ``_DEPTH`` candidates, so that what is relevant does not depend on how many are asked for."""
+        if as_of is not None and not is_date(as_of):
+            raise CallerError(f"as_of {as_of[:40]!r} is not a date; write YYYY-MM-DD.", code="invalid_date")
+        allowed = self._mask(as_of or self._today())
+        return self._index.search(query, top_k=max(top_k, _DEPTH), allowed=allowed)
+
+    def _mask_of(self, day: str) -> bytearray:
+        return bytearray(asset.holds_on(day) for asset, _ in self._found)
+
+    def _hit(self, match: Match) -> ClauseHit:
+        asset, clause = self._found[match.position]
+        return ClauseHit(
+            doc_id=asset.doc_id,
+            rev_id=asset.rev_id,
+            title=asset.title,
+            clause_id=clause.clause_id,
+            label=clause.label,
+            text=clause.text,
+            effective_date=asset.effective_date,
+            revision_date=asset.revision_date,
+            source=asset.source,
+            score=match.score,
+        )
+
+
+def _passage(asset: Asset, clause: Clause) -> Passage:
+    if clause.article is None:
+        article = article_of_label(clause.label)
+    else:
+        article = Article(clause.article, clause.sub)
+    return Passage(asset.title, clause.headings, clause.text, article)

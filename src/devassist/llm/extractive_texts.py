@@ -1,0 +1,135 @@
+"""What ``Extractive`` says to people, in Chinese and English. Data and pure formatting; no decision is made here."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Lang = Literal["zh", "en"]
+
+_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
+_LETTER = re.compile("[A-Za-z]")
+
+
+def language_of(question: str, default: str) -> Lang:
+    """The language to answer in: by the question's script, else ``default``."""
+    if _HAN.search(question):
+        return "zh"
+    return "en" if _LETTER.search(question) or default != "zh" else "zh"
+
+
+ABILITIES: dict[Lang, str] = {
+    "zh": (
+        "你好，我是 DevAssist。现在还没有接入语言模型，由内置的确定性规划器回答，它只逐字引用，不会自由作答：\n"
+        "- 问一个政策问题，我会逐字引用最相关的条款，并注明标题和日期；\n"
+        "- 发来一个代码块，或以“执行：”开头的一行，我会在沙箱里运行，并给出 stdout、stderr 和退出码。\n"
+        "要接入自己的模型，请设置环境变量 OPENAI_BASE_URL（以 /v1 结尾）、OPENAI_API_KEY 和 OPENAI_MODEL，再重新启动。"
+    ),
+    "en": (
+        "Hello, I am DevAssist. No language model is set up yet, so a built-in deterministic planner answers; it "
+        "quotes word for word and does not converse:\n"
+        "- ask a policy question, and it quotes the most relevant clause with its title and dates;\n"
+        "- send a code block, or a line beginning with “run:”, and it runs in the sandbox and reports stdout, stderr "
+        "and the exit code.\n"
+        "To use a model of your own, set OPENAI_BASE_URL (ending in /v1), OPENAI_API_KEY and OPENAI_MODEL, and start "
+        "again."
+    ),
+}
+CANNOT_WRITE: dict[Lang, str] = {
+    "zh": (
+        "现在还没有接入语言模型，我不能替你编写代码，但可以运行它：请把代码放在代码块里发来，或用以“执行：”开头的一行。\n"
+        "要让模型来写，请设置环境变量 OPENAI_BASE_URL（以 /v1 结尾）、OPENAI_API_KEY 和 OPENAI_MODEL，再重新启动。"
+    ),
+    "en": (
+        "No language model is set up, so I cannot write code, but I can run it: send it in a code block, or in a line "
+        "beginning with “run:”.\n"
+        "To have a model write it, set OPENAI_BASE_URL (ending in /v1), OPENAI_API_KEY and OPENAI_MODEL, and start "
+        "again."
+    ),
+}
+CANNOT_RUN: dict[Lang, str] = {
+    "zh": "这次对话不允许使用 execute_code，所以没有运行这段代码。",
+    "en": "This conversation may not use execute_code, so the code was not run.",
+}
+NO_CLAUSE: dict[Lang, str] = {
+    "zh": "政策库中没有找到相关条款。",
+    "en": "No such clause was found in the policy library.",
+}
+NO_PASSAGE: dict[Lang, str] = {"zh": "文档库中没有找到相关内容。", "en": "Nothing on this was found in the documents."}
+NO_RESULT: dict[Lang, str] = {
+    "zh": "工具没有返回结果，无法回答。",
+    "en": "The tool returned no result, so there is no answer.",
+}
+THOUGHTS: dict[str, dict[Lang, str]] = {
+    "execute_code": {"zh": "消息里有代码，先在沙箱里运行。", "en": "The message holds code; run it in the sandbox."},
+    "get_policy": {"zh": "先在政策库中查找相关条款。", "en": "Look for the clause in the policy library."},
+    "search_docs": {"zh": "先在文档库中查找相关内容。", "en": "Look for the passage in the documents."},
+    "final": {"zh": "可以回答了。", "en": "This can be answered."},
+}
+
+
+def tool_failed(lang: Lang, message: str) -> str:
+    return f"工具没有成功：{message}" if lang == "zh" else f"The tool did not succeed: {message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a quotation comes from; empty fields are left out."""
+
+    title: str
+    place: str
+    effective_date: str = ""
+    revision_date: str = ""
+    link: str = ""
+
+
+def quotation(lang: Lang, source: Source, passage: str, *, excerpt: bool) -> str:
+    """``passage`` between 「」, byte for byte, after its source.
+
+    Nothing else stands in quotation marks, since every quotation of a grounded answer is checked against the clauses.
+    """
+    title = source.title.strip("《》 ")
+    named = f"《{title}》" if lang == "zh" or _HAN.search(title) else f"*{title}*"
+    if lang == "zh":
+        dates = [f"自 {source.effective_date} 起施行"] if source.effective_date else []
+        dates += [f"{source.revision_date} 修订"] if source.revision_date else []
+        notes = dates + ([f"来源：{source.link}"] if source.link else [])
+        about = f"（{'，'.join(notes)}）" if notes else ""
+        return f"根据{named}{source.place}{about}：「{passage}」{'（节选）' if excerpt else ''}"
+    dates = [f"in force from {source.effective_date}"] if source.effective_date else []
+    dates += [f"revised {source.revision_date}"] if source.revision_date else []
+    notes = dates + ([f"source: {source.link}"] if source.link else [])
+    about = f" ({', '.join(notes)})" if notes else ""
+    place = f", {source.place}" if source.place else ""
+    return f"According to {named}{place}{about}: 「{passage}」{' (excerpt)' if excerpt else ''}"
+
+
+def program_report(lang: Lang, result: dict[str, Any]) -> str:
+    """What a program did: its exit code, both streams as they are, and why it ended early if it did."""
+    zh = lang == "zh"
+    lines = [
+        f"代码已在沙箱中运行，退出码（exit_code）：{result.get('exit_code')}"
+        if zh
+        else f"The code was run in the sandbox; exit code (exit_code): {result.get('exit_code')}"
+    ]
+    remarks = {
+        "timed_out": ("运行超时，已被终止。", "It ran out of time and was ended."),
+        "oom_killed": ("超出内存限制，已被终止。", "It ran out of memory and was ended."),
+        "truncated": ("输出过长，中间部分已省略。", "The output was long; its middle is left out."),
+    }
+    lines += [text[0 if zh else 1] for key, text in remarks.items() if result.get(key)]
+    for stream in ("stdout", "stderr"):
+        text = result.get(stream)
+        if isinstance(text, str) and text:
+            lines += ["", f"{stream}{'：' if zh else ':'}", _fenced(text)]
+        else:
+            lines += ["", f"{stream}：（空）" if zh else f"{stream}: (empty)"]
+    return "\n".join(lines)
+
+
+def _fenced(text: str) -> str:
+    """A code block that no line of ``text`` can end."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"

@@ -1,0 +1,55 @@
+"""Port to the decision log: the readable projection of the journal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from devassist.core.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class LogQuery:
+    """Filters are ANDed. ``since``/``until`` are microseconds since the epoch, half-open. ``text`` is searched in
+    inputs, outputs and messages, in any language. ``after`` is a page's ``next``; newest first unless
+    ``oldest_first``."""
+
+    trace_id: str | None = None
+    kind: str | None = None
+    state: str | None = None
+    error_code: str | None = None
+    tool_name: str | None = None
+    user_id: str | None = None
+    conversation_id: str | None = None
+    agent: str | None = None
+    step: int | None = None
+    since: int | None = None
+    until: int | None = None
+    text: str | None = None
+    after: str | None = None
+    oldest_first: bool = False
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """``rows`` hold the decision_log columns by name; ``next`` continues the page, None at the end; ``lag`` is how many
+    journal rows the projection has not seen yet."""
+
+    rows: list[dict[str, Any]]
+    next: str | None
+    lag: int
+
+
+class DecisionLog(Protocol):
+    """Queries wait up to a second until the projection has passed the journal's end as of the request's arrival."""
+
+    async def query(self, scope: Scope, query: LogQuery) -> LogPage:
+        """Rows of the scope's tenant; a scope without admin rights sees its own rows only. Raises InvalidRequest."""
+        ...
+
+    async def rebuild(self) -> int:
+        """Derive all rows again from the journal's beginning; return how many."""
+        ...
+
+    async def lag(self) -> int: ...

@@ -1,0 +1,42 @@
+"""Port to structured knowledge: clauses of dated revisions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from devassist.core.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseHit:
+    """One clause that answers a query. ``score`` is the ranking score (BM25 as of this adapter), higher is better.
+
+    ``effective_date`` and ``revision_date`` are ISO dates or None; ``text`` is the clause's canonical stored text.
+    """
+
+    doc_id: str
+    rev_id: str
+    title: str
+    clause_id: str
+    label: str
+    text: str
+    effective_date: str | None
+    revision_date: str | None
+    source: str
+    score: float
+
+
+class PolicyLibrary(Protocol):
+    """Search over the current (or ``as_of``) revisions of policy assets."""
+
+    async def search(self, scope: Scope, query: str, *, top_k: int = 5, as_of: str | None = None) -> list[ClauseHit]:
+        """Best clauses first; an empty list when nothing matches. ``as_of`` is an ISO date; filters act before ranking.
+
+        Raises CallerError (code ``blank_query``) for an empty query.
+        """
+        ...
+
+    async def best_score(self, scope: Scope, query: str) -> float:
+        """The normalised score in 0..1 of the best hit (share of the query's weight that the clause covers)."""
+        ...

@@ -1,0 +1,67 @@
+"""The conversation's past, read when the turn comes: earlier questions and the answers that were released."""
+
+from __future__ import annotations
+
+from devassist.core.errors import PayloadErased
+from devassist.core.events import Past, RunFinished, RunStarted
+from devassist.core.scope import SYSTEM
+from devassist.ports.journal import Head, HeadQuery, Heads, Journal
+from devassist.runtime.run import ActiveRun
+from devassist.runtime.view import decoded, texts_of
+
+TURNS = 20
+
+
+class History:
+    """Reads up to the newest ``TURNS`` finished turns. Turns of another erasure domain are left out: their texts must
+    not be copied into this one's."""
+
+    def __init__(self, journal: Journal, heads: Heads) -> None:
+        self._journal, self._heads = journal, heads
+        self._fresh: set[bytes] = set()
+
+    def is_fresh(self, stream: bytes) -> None:
+        """The run's conversation began with it: nothing to read."""
+        if len(self._fresh) < 10_000:
+            self._fresh.add(stream)
+
+    async def read(self, run: ActiveRun) -> tuple[Past, ...]:
+        """Past messages, oldest first; their texts are put beside the run's."""
+        if run.request.history:
+            return tuple(Past(role, run.seal(content)) for role, content in run.request.history)
+        started = run.state.started
+        if run.stream in self._fresh or not started.conversation:
+            self._fresh.discard(run.stream)
+            return ()
+        query = HeadQuery(
+            actor=bytes.fromhex(started.actor), conversation=started.conversation, before=run.stream, limit=TURNS + 1,
+            roots_only=True,
+        )  # fmt: skip
+        replaced = {started.replaces}
+        past: list[Past] = []
+        for head in await self._heads.list(SYSTEM, query):
+            if head.tenant != started.tenant:
+                continue
+            past = [*(await self._turn(run, head, replaced)), *past]
+        return tuple(past)
+
+    async def _turn(self, run: ActiveRun, head: Head, replaced: set[str | None]) -> list[Past]:
+        first = decoded(await self._journal.read(SYSTEM, head.stream, -1, 1))[0][0]
+        assert isinstance(first, RunStarted), "a run begins with INIT"
+        if head.stream.hex() in replaced:
+            return []
+        replaced.add(first.replaces)
+        if head.state != "FINAL_ANSWER" or first.domain != run.state.started.domain:
+            return []
+        placed = decoded(await self._journal.read(SYSTEM, head.stream, head.head_seq - 1, 1))
+        last = placed[0][0]
+        if not isinstance(last, RunFinished):
+            return []
+        try:
+            texts = await texts_of(self._journal, SYSTEM, head.stream, [(first, 0, 0), *placed])
+        except PayloadErased:
+            return []
+        if first.message not in texts or last.answer not in texts:
+            return []
+        run.texts |= {first.message: texts[first.message], last.answer: texts[last.answer]}
+        return [Past("user", first.message), Past("assistant", last.answer)]

@@ -1,0 +1,169 @@
+"""Performing effects: one function per command kind that turns what came of it into a fact."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from devassist.core.chain import call_id
+from devassist.core.codec import json_text
+from devassist.core.errors import CallerError, ProviderError, ServiceFault
+from devassist.core.events import DecidedCall, ModelFailed, ModelReplied, Outcome, ToolIntended, ToolReturned
+from devassist.core.interpret import Check, Draft, interpret
+from devassist.core.messages import ModelReply
+from devassist.core.prompt import Prompt, native_json
+from devassist.core.release import ReleaseFilter
+from devassist.core.tooling import ToolFailure, ToolNeedsApproval, ToolOutcome, ToolResult, ToolRetry
+from devassist.ports.bus import Bus
+from devassist.ports.clock import Clock
+from devassist.ports.model import Model, ModelRequest
+from devassist.ports.tools import CallContext, ToolBox
+from devassist.runtime.run import ActiveRun
+
+SHOWN_LIMIT = 20_000
+"""Characters of a result that a model is shown; the whole result is stored."""
+
+Cost = Callable[[str, int, int], int | None]
+"""(model, input tokens, output tokens) -> micro-units, None when no price is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Performer:
+    """The outside world of a driver."""
+
+    tools: ToolBox
+    check: Check
+    bus: Bus
+    clock: Clock
+    cost: Cost
+
+    async def model(self, run: ActiveRun, model: Model, prompt: Prompt) -> None:
+        """One model attempt; its reply, or that there was none, becomes a fact of ``run``."""
+        started = self.clock.now_us()
+        of = run.state.open_model
+        try:
+            async with asyncio.timeout(_seconds_left(run)):
+                reply = await model.complete(run.scope, self._request(run, prompt), self._stream(run))
+        except ProviderError as error:
+            run.fact(self._failed(run, of, error, started))
+            return
+        except TimeoutError:
+            took = self.clock.now_us() - started
+            run.fact(ModelFailed(of, "deadline_exceeded", 504, retryable=False, took=took))
+            return
+        draft = interpret(reply, run.definition, self.check, run.state)
+        run.fact(self._replied(run, of, reply, draft, self.clock.now_us() - started))
+
+    def _request(self, run: ActiveRun, prompt: Prompt) -> ModelRequest:
+        d, state = run.definition, run.state
+        native = d.protocol == "tools"
+        limit = d.max_reply_tokens or None
+        if limit and state.corrections and _last_code(run) == "reply_truncated":
+            limit *= 2  # the same bound would cut the same reply again
+        return ModelRequest(
+            messages=prompt.messages,
+            tools=tuple(_openai_tool(t.name, t.description, t.parameters) for t in d.tools) if native else (),
+            tool_names=tuple(t.name for t in d.tools),
+            max_tokens=limit,
+            trace_id=run.stream.hex(),
+            attempt=state.attempts,
+            agent=d.agent,
+            lang=d.lang,
+        )
+
+    def _stream(self, run: ActiveRun) -> Callable[[str], None] | None:
+        """Deltas flow only where the agent releases live, its protocol shows what is answer, and somebody watches."""
+        d = run.definition
+        if d.release != "live" or d.protocol != "text" or not self.bus.watched(run.stream):
+            return None
+        self.bus.begin(run.stream, run.state.attempts)
+        keep = ReleaseFilter()
+        return lambda chunk: self.bus.add(run.stream, keep.feed(chunk))
+
+    def _failed(self, run: ActiveRun, of: int, error: ProviderError, started: int) -> ModelFailed:
+        return ModelFailed(
+            of, error.code, error.status, error.retryable, self.clock.now_us() - started,
+            message=run.seal(error.detail), retry_after=(error.retry_after_ms or 0) * 1000,
+            input_tokens=error.input_tokens, output_tokens=error.output_tokens,
+            cost=self._cost(run.state.model, error.input_tokens, error.output_tokens),
+        )  # fmt: skip
+
+    def _cost(self, model: str, input_tokens: int, output_tokens: int) -> int:
+        cost = self.cost(model, input_tokens, output_tokens)
+        return -1 if cost is None else cost
+
+    def _replied(self, run: ActiveRun, of: int, reply: ModelReply, draft: Draft, took: int) -> ModelReplied:
+        def sealed(text: str) -> str | None:
+            return run.seal(text) if text else None
+
+        return ModelReplied(
+            of=of, reply=run.seal(reply.text), decision=draft.decision, took=took, finish=reply.finish_reason,
+            input_tokens=reply.input_tokens, output_tokens=reply.output_tokens,
+            cost=self._cost(run.state.model, reply.input_tokens, reply.output_tokens),
+            native=run.seal(native_json(reply.calls)) if reply.calls else None,
+            reasoning=sealed(reply.reasoning), thought=sealed(draft.thought),
+            calls=tuple(DecidedCall(c.tool, c.effect, run.seal(c.args), c.native_id) for c in draft.calls),
+            answer=run.seal(draft.answer) if draft.decision == "final" else None, unstructured=draft.unstructured,
+            code=draft.code, tool=draft.tool, correction=sealed(draft.correction), discarded=draft.discarded,
+        )  # fmt: skip
+
+    async def tool(self, run: ActiveRun, of: int, intent: ToolIntended) -> ToolReturned:
+        """One attempt of a call."""
+        started = self.clock.now_us()
+        context = CallContext(
+            run.stream.hex(), call_id(run.stream, intent.decision, intent.call), run.epoch, intent.attempt,
+            run.request.as_of,
+        )  # fmt: skip
+        args: dict[str, Any] = json.loads(run.texts[intent.args])
+        try:
+            outcome = await self.tools.call(run.scope, intent.tool, args, context)
+        except CallerError as error:
+            # The registry refused: the tool is gone, or its schema changed since the run began.
+            outcome = ToolFailure(error.code, error.detail, error.status)
+        except ServiceFault as error:
+            return ToolReturned(of, "fault", self.clock.now_us() - started, code=error.code, status=error.status)
+        return _returned(run, of, outcome, self.clock.now_us() - started)
+
+
+def _returned(run: ActiveRun, of: int, outcome: ToolOutcome, took: int) -> ToolReturned:
+    kind: Outcome = "unknown"
+    code, status = "outcome_unknown", 0
+    match outcome:
+        case ToolResult(value, text):
+            whole = json_text(value)
+            result = run.seal(whole)
+            shown = whole if text is None else text
+            return ToolReturned(of, "result", took, result, result if shown == whole and len(whole) <= SHOWN_LIMIT
+                                else run.seal(cut_middle(shown, SHOWN_LIMIT)))  # fmt: skip
+        case ToolRetry(message):
+            kind, code, status, shown = "retry", "tool_retry", 400, message
+        case ToolFailure(code, message, status):
+            kind, shown = "failed", message
+        case ToolNeedsApproval(reason):
+            kind, code, shown = "needs_approval", "needs_approval", reason
+        case _:
+            shown = outcome.reason
+    return ToolReturned(of, kind, took, None, run.seal(shown), code, status)
+
+
+def cut_middle(text: str, limit: int) -> str:
+    """Head and tail of a long text, with what was left out said between them."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}… {len(text) - 2 * half} characters omitted …{text[-half:]}"
+
+
+def _seconds_left(run: ActiveRun) -> float:
+    return max(run.state.started.limits.deadline_ms / 1000 - run.state.driven / 1_000_000, 0.001)
+
+
+def _last_code(run: ActiveRun) -> str | None:
+    return next((e.code for e, _, _ in reversed(run.placed) if isinstance(e, ModelReplied)), None)
+
+
+def _openai_tool(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}

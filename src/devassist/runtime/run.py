@@ -1,0 +1,134 @@
+"""One run while it is driven: its folded state, and what is to be appended next.
+
+*Facts* are outcomes in hand and are never dropped; *plans* are what ``decide`` chose on the strength of them. When a
+signal moved the stream, the news is folded, the facts are kept and the plans are decided again.
+"""
+
+from __future__ import annotations
+
+from devassist.core.codec import b64
+from devassist.core.definition import Definition, Request
+from devassist.core.errors import SeqMoved
+from devassist.core.event_codec import encode
+from devassist.core.events import Event, RunStarted
+from devassist.core.heads import head_fields
+from devassist.core.prompt import estimate_tokens
+from devassist.core.scope import Scope
+from devassist.core.transitions import RunState, apply
+from devassist.ports.clock import Clock
+from devassist.ports.journal import Append, Body, Journal
+from devassist.ports.vault import PUBLIC, Payload, Vault
+from devassist.runtime.view import Placed, decoded
+
+
+class ActiveRun:
+    """State and pending events of a run owned under ``epoch``. ``placed`` holds every event folded so far."""
+
+    def __init__(
+        self, journal: Journal, vault: Vault, clock: Clock, scope: Scope, stream: bytes, epoch: int,
+        placed: list[Placed], texts: dict[str, str],
+    ) -> None:  # fmt: skip
+        self._journal, self._vault, self._clock = journal, vault, clock
+        self.scope, self.stream, self.epoch = scope, stream, epoch
+        self.placed = placed
+        self.texts = texts
+        self._sizes: dict[str, int] = {}
+        state: RunState | None = None
+        for event, seq, at in placed:
+            state = apply(state, event, seq, at)
+        assert state is not None, "a run has at least its INIT"
+        self.confirmed = self.state = state
+        started: RunStarted = state.started
+        self.domain = bytes.fromhex(started.domain)
+        self.definition = Definition.from_json(texts[started.definition])
+        self.request = Request.from_json(texts[started.request])
+        self._facts: list[Event] = []
+        self._plans: list[Event] = []
+        self._payloads: dict[bytes, Payload] = {}
+        self._at = 0
+        self.woken: bytes | None = None
+
+    @property
+    def pending(self) -> bool:
+        return bool(self._facts or self._plans)
+
+    def placed_with_plans(self) -> list[Placed]:
+        """Every event, also those still to be appended."""
+        pending = (*self._facts, *self._plans)
+        first = self.confirmed.seq + 1
+        return [*self.placed, *((event, first + i, self._at) for i, event in enumerate(pending))]
+
+    def text(self, ref: str) -> str:
+        return self.texts[ref]
+
+    def size(self, ref: str) -> int:
+        """The token estimate of a text, computed once."""
+        known = self._sizes.get(ref)
+        if known is None:
+            known = self._sizes[ref] = estimate_tokens(self.texts[ref])
+        return known
+
+    def seal(self, text: str, *, public: bool = False) -> str:
+        """Make ``text`` a payload of the run's domain; it is stored with the next append that commits."""
+        payload = self._vault.seal(PUBLIC if public else self.domain, text)
+        self._payloads[payload.ref] = payload
+        ref = b64(payload.ref)
+        self.texts[ref] = text
+        return ref
+
+    def fact(self, event: Event) -> None:
+        """An outcome in hand."""
+        self._facts.append(event)
+        self._apply(event)
+
+    def plan(self, event: Event) -> None:
+        """What was decided next."""
+        self._plans.append(event)
+        self._apply(event)
+
+    def _apply(self, event: Event) -> None:
+        if self._at == 0:
+            self._at = max(self._clock.now_us(), self.state.at)
+        self.state = apply(self.state, event, self.state.seq + 1, self._at)
+
+    async def flush(self) -> bool:
+        """Append what is pending, in one transaction. False when the stream had moved: the news is folded in, the
+        facts are pending again and the plans are gone; decide again. Raises Superseded for a newer owner."""
+        events = (*self._facts, *self._plans)
+        append = Append(
+            self.stream, self.confirmed.seq, self.epoch, self._at, tuple(Body(e.kind, encode(e)) for e in events),
+            head_fields(self.state), tuple(self._payloads.values()),
+        )  # fmt: skip
+        try:
+            done = await self._journal.append(self.scope, append)
+        except SeqMoved:
+            await self._catch_up()
+            return False
+        self.woken = done.woken or self.woken
+        if done.at != self._at:
+            self.state = self.confirmed
+            for offset, event in enumerate(events):
+                self.state = apply(self.state, event, done.first + offset, done.at)
+        self.placed += [(event, done.first + i, done.at) for i, event in enumerate(events)]
+        self.confirmed = self.state
+        self._facts.clear()
+        self._plans.clear()
+        self._payloads.clear()
+        self._at = 0
+        return True
+
+    async def refresh(self) -> None:
+        """Fold what others appended; used when an effect was cut off by a signal."""
+        await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        news = decoded(await self._journal.read(self.scope, self.stream, self.confirmed.seq))
+        for event, seq, at in news:
+            self.confirmed = apply(self.confirmed, event, seq, at)
+        self.placed += news
+        self.state = self.confirmed
+        self._plans.clear()
+        self._at = 0
+        facts, self._facts = self._facts, []
+        for event in facts:
+            self.fact(event)

@@ -1,0 +1,342 @@
+"""The facade: begin a run, wait for it, cancel it; take over what nobody drives; drain.
+
+API, worker and CLI speak to this and to nothing below it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Literal
+
+from devassist.core.codec import b64, unb64
+from devassist.core.definition import Definition, Request
+from devassist.core.errors import Draining, RunNotFound, Superseded
+from devassist.core.event_codec import encode
+from devassist.core.events import CancelRequested, RunStarted, TimerFired
+from devassist.core.ids import uuid7
+from devassist.core.scope import SYSTEM, Scope
+from devassist.core.states import CLOSED, State
+from devassist.ports.bus import Bus
+from devassist.ports.clock import Clock
+from devassist.ports.journal import Body, Head, HeadQuery, Heads, Journal, NewRun
+from devassist.ports.vault import PUBLIC, Payload, Vault
+from devassist.runtime.driver import Driver
+from devassist.runtime.history import History
+from devassist.runtime.run import ActiveRun
+from devassist.runtime.view import Placed, RunView, load
+
+log = logging.getLogger("devassist.runtime")
+
+SWEEP_S = 1.0
+_STATES = frozenset(str(s) for s in CLOSED)
+
+
+@dataclass(frozen=True, slots=True)
+class StartRun:
+    """What to begin. ``idem`` is the caller's Idempotency-Key bound to its route, ``digest`` that of the request.
+    ``watched``: a follower will come, so that deltas are kept for it."""
+
+    message: str
+    definition: Definition
+    request: Request
+    conversation: str | None = None
+    replaces: bytes | None = None
+    idem: str | None = None
+    digest: str | None = None
+    watched: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    stream: bytes
+    conversation: str
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much one process takes on."""
+
+    lease_s: float = 15.0
+    max_open: int = 1000
+    busy: Literal["queue", "reject"] = "queue"
+
+
+class Service:
+    """One per process. ``open`` before use, ``drain`` before exit."""
+
+    def __init__(
+        self, journal: Journal, heads: Heads, vault: Vault, clock: Clock, bus: Bus, driver: Driver, history: History,
+        bounds: Bounds,
+    ) -> None:  # fmt: skip
+        self.journal, self.heads, self.vault, self.bus = journal, heads, vault, bus
+        self._clock, self._driver, self._history, self._bounds = clock, driver, history, bounds
+        self._tasks: dict[bytes, asyncio.Task[None]] = {}
+        self._owned: dict[bytes, int] = {}
+        self._waiters: dict[bytes, list[asyncio.Future[RunView | None]]] = {}
+        self._folded: dict[bytes, int] = {}
+        self._definitions: dict[str, tuple[str, Payload]] = {}
+        self._background: list[asyncio.Task[None]] = []
+        self._draining = False
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    async def open(self, *, sole_driver: bool) -> None:
+        """Start the sweep. ``sole_driver``: the caller holds the directory's lock, so every older lease is void and
+        unfinished runs are taken over at once."""
+        if sole_driver:
+            await self.heads.reclaim(SYSTEM)
+        await self.sweep()
+        renew_s = self._bounds.lease_s / 3
+        self._background = [
+            asyncio.create_task(self._every(SWEEP_S, self.sweep), name="sweep"),
+            asyncio.create_task(self._every(renew_s, self._renew), name="renew"),
+        ]
+
+    @property
+    def draining(self) -> bool:
+        return self._draining
+
+    def stop_accepting(self) -> None:
+        """From now on ``start`` raises Draining, and followers end their streams."""
+        self._draining = True
+        for stream in list(self._tasks):
+            self.bus.touch(stream)
+
+    async def drain(self, grace_s: float = 5.0) -> None:
+        """Stop accepting, let runs finish within ``grace_s``, then leave the rest to the next process. Idempotent."""
+        self.stop_accepting()
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        tasks = list(self._tasks.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace_s)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.heads.release(SYSTEM, list(self._owned.items()))
+        for waiters in self._waiters.values():
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    async def _every(self, seconds: float, action: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await action()
+            except asyncio.CancelledError:
+                raise
+            except Exception:  # the loop must outlive one bad turn: the next one tries again
+                log.exception("background task failed")
+
+    # -- starting ------------------------------------------------------------------------------------------------
+
+    async def start(self, scope: Scope, start: StartRun) -> Started:
+        """Append INIT; when this returns the run survives anything.
+
+        Raises Draining, Overloaded, ConversationBusy, IdempotencyMismatch, RunNotFound (``replaces``).
+        """
+        if self._draining:
+            raise Draining("the service is shutting down; try again in a moment")
+        now = self._clock.now_us()
+        stream = uuid7(now, self._clock.random(10))
+        conversation = start.conversation or f"c_{b64(self._clock.random(12))}"
+        run, started, texts = await self._prepare(scope, start, stream, conversation, now)
+        if start.watched:
+            self.bus.watch(stream)
+        begun = None
+        try:
+            begun = await self.journal.begin(scope, run)
+        finally:
+            if start.watched and (begun is None or not begun.created):
+                self.bus.unwatch(stream)
+        head = begun.head
+        if begun.created and start.conversation is None:
+            self._history.is_fresh(stream)
+        if begun.claimed:
+            self._spawn(stream, head.epoch, (started, 0, now), texts)
+        return Started(head.stream, head.conversation or conversation, begun.created)
+
+    async def _prepare(
+        self, scope: Scope, start: StartRun, stream: bytes, conversation: str, now: int
+    ) -> tuple[NewRun, RunStarted, dict[str, str]]:
+        actor = await self.vault.domain(scope, "user", scope.actor)
+        subject = start.request.subject
+        domain = actor if subject is None else await self.vault.domain(scope, "subject", subject)
+        d = start.definition
+        text, definition = self._public(d)
+        request_text = start.request.to_json()
+        request, message = self.vault.seal(domain, request_text), self.vault.seal(domain, start.message)
+        event = RunStarted(
+            tenant=scope.tenant, domain=domain.hex(), actor=actor.hex(), agent=d.agent, definition=b64(definition.ref),
+            request=b64(request.ref), message=b64(message.ref), conversation=conversation, limits=d.limits,
+            protocol=d.protocol, release=d.release, on_unknown=d.on_unknown, parallel=d.parallel, grounded=d.grounded,
+            replaces=start.replaces.hex() if start.replaces else None,
+            idem=_digest(start.idem) if start.idem else None, digest=start.digest if start.idem else None,
+        )  # fmt: skip
+        texts = {event.definition: text, event.request: request_text, event.message: start.message}
+        run = NewRun(
+            stream, scope.tenant, actor, conversation, stream, Body(event.kind, encode(event)), now,
+            payloads=(definition, request, message), idem=unb64(event.idem) if event.idem else None,
+            digest=event.digest, lease_until=now + self._lease_us, busy=self._bounds.busy,
+            max_open=self._bounds.max_open,
+        )  # fmt: skip
+        return run, event, texts
+
+    @property
+    def _lease_us(self) -> int:
+        return int(self._bounds.lease_s * 1_000_000)
+
+    def _public(self, definition: Definition) -> tuple[str, Payload]:
+        """The definition's text and payload; few are in use at a time, and each is stored once."""
+        key = definition.to_json()
+        known = self._definitions.get(key)
+        if known is None:
+            if len(self._definitions) >= 100:
+                self._definitions.clear()
+            known = self._definitions[key] = (key, self.vault.seal(PUBLIC, key))
+        return known
+
+    # -- driving -------------------------------------------------------------------------------------------------
+
+    def _spawn(
+        self, stream: bytes, epoch: int, init: Placed | None = None, texts: dict[str, str] | None = None
+    ) -> None:
+        self._owned[stream] = epoch
+        task = asyncio.create_task(self._drive(stream, epoch, init, texts), name=f"run-{stream.hex()}")
+        self._tasks[stream] = task
+
+    async def _drive(
+        self, stream: bytes, epoch: int, init: Placed | None, texts: dict[str, str] | None
+    ) -> None:
+        run: ActiveRun | None = None
+        try:
+            run = await self._driver.load(stream, epoch, None if init is None else [init], texts)
+            await self._driver.drive(run)
+            await self._parked(run)
+        except Superseded:
+            self._owned.pop(stream, None)
+        except asyncio.CancelledError:
+            raise
+        except Exception:  # one run's fault must not take the process down; its lease passes and it is tried again
+            log.exception("run %s stopped with a fault of the service", stream.hex())
+            self._owned.pop(stream, None)
+        finally:
+            self._tasks.pop(stream, None)
+            self._settle(stream, run)
+
+    async def _parked(self, run: ActiveRun) -> None:
+        """Closed, or waiting for something: let go of the run."""
+        epoch = self._owned.pop(run.stream, None)
+        state = run.state
+        if state.closed:
+            self._folded.pop(run.stream, None)
+            if run.woken is not None:
+                await self._take(run.woken)
+            return
+        self._folded[run.stream] = state.seq
+        if epoch is not None:
+            await self.heads.release(SYSTEM, [(run.stream, epoch)])
+
+    def _settle(self, stream: bytes, run: ActiveRun | None) -> None:
+        """Hand the run to whoever waits for it here, if it is closed or waits for a person."""
+        if run is None or not (run.state.closed or run.state.state is State.AWAIT_APPROVAL):
+            return
+        waiters = self._waiters.pop(stream, None)
+        if waiters:
+            view = RunView(stream, run.confirmed, run.placed, run.texts)
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(view)
+
+    async def _take(self, stream: bytes) -> None:
+        """Claim a run and drive it, unless another has it."""
+        if stream in self._tasks or self._draining:
+            return
+        now = self._clock.now_us()
+        epoch = await self.heads.claim(SYSTEM, stream, now, now + self._lease_us)
+        if epoch is not None:
+            self._spawn(stream, epoch)
+
+    async def sweep(self) -> None:
+        """Take over what is due: woken, timed out, abandoned by a dead driver, or next in its conversation."""
+        now = self._clock.now_us()
+        for head in await self.heads.due(SYSTEM, now):
+            nothing_new = self._folded.get(head.stream) == head.head_seq and head.state != "WAIT"
+            if head.stream in self._tasks or nothing_new:
+                continue
+            if head.state == "WAIT":
+                await self._fire(head, now)
+            await self._take(head.stream)
+        if self._tasks:
+            open_states = ("LLM_DECIDE", "TOOL_EXECUTE")
+            for head in await self.heads.list(SYSTEM, HeadQuery(states=open_states, limit=10_000)):
+                if head.wake_at and head.stream in self._tasks:
+                    self._driver.interrupt(head.stream)
+
+    async def _fire(self, head: Head, now: int) -> None:
+        """The timer of a waiting run has come: say so in its journal."""
+        event = TimerFired(f"timer:{head.head_seq}", now)
+        await self.journal.signal(SYSTEM, head.stream, event.signal_id, Body(event.kind, encode(event)), now)
+
+    async def _renew(self) -> None:
+        lost = await self.heads.renew(SYSTEM, list(self._owned.items()), self._clock.now_us() + self._lease_us)
+        for stream in lost:
+            self._owned.pop(stream, None)
+            task = self._tasks.get(stream)
+            if task is not None:
+                task.cancel()
+
+    # -- following -----------------------------------------------------------------------------------------------
+
+    async def wait(self, scope: Scope, stream: bytes) -> RunView:
+        """The run once it is closed or waits for a person. Raises RunNotFound, and Draining when the process stops."""
+        while True:
+            if stream in self._tasks:
+                waiter: asyncio.Future[RunView | None] = asyncio.get_running_loop().create_future()
+                self._waiters.setdefault(stream, []).append(waiter)
+                view = await waiter
+            else:
+                head = await self.heads.head(scope, stream)
+                if head.state in _STATES or head.state == "AWAIT_APPROVAL":
+                    return await load(self.journal, scope, stream)
+                await asyncio.sleep(0.05)
+                view = None
+            if view is not None:
+                return view
+            if self._draining:
+                raise Draining("the service is shutting down; the run goes on after the restart, ask for it by its id")
+
+    async def view(self, scope: Scope, stream: bytes) -> RunView:
+        """The run as the journal has it now. Raises RunNotFound."""
+        return await load(self.journal, scope, stream)
+
+    async def cancel(self, scope: Scope, stream: bytes) -> bool:
+        """Ask that the run end; false when it is closed already. Raises RunNotFound."""
+        head = await self.heads.head(scope, stream)
+        if head.kind != "run":
+            raise RunNotFound(f"no run {stream.hex()}")
+        actor = await self.vault.domain(scope, "user", scope.actor)
+        event = CancelRequested(f"cancel:{self._clock.random(8).hex()}", actor.hex())
+        now = self._clock.now_us()
+        seq = await self.journal.signal(scope, stream, event.signal_id, Body(event.kind, encode(event)), now)
+        if seq is None:
+            return False
+        self.bus.touch(stream)
+        if stream in self._tasks:
+            self._driver.interrupt(stream)
+        else:
+            await self._take(stream)
+        return True
+
+
+def _digest(text: str) -> str:
+    return b64(sha256(text.encode()).digest())
+
+

@@ -1,0 +1,51 @@
+"""The part of apsw that the stores use, with types that are known (apsw's stubs need Python 3.12's ``Buffer``)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import apsw
+
+Bindings = Sequence[Any] | Mapping[str, Any] | None
+
+BUSY_MS = 10_000
+"""How long a statement waits for another process's lock."""
+
+
+class Rows(Protocol):
+    def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
+    def fetchone(self) -> tuple[Any, ...] | None: ...
+    def fetchall(self) -> list[tuple[Any, ...]]: ...
+
+
+class Database(Protocol):
+    """An ``apsw.Connection``. Raises apsw.Error."""
+
+    def execute(self, statements: str, bindings: Bindings = None) -> Rows: ...
+    def executemany(self, statements: str, sequenceofbindings: Iterable[Sequence[Any]]) -> Rows: ...
+    def close(self) -> None: ...
+
+
+def connect(path: Path, **pragmas: str) -> Database:
+    """Open or make the file and set pragmas, in the order given. Raises apsw.Error."""
+    connection = apsw.Connection(str(path))
+    connection.set_busy_timeout(BUSY_MS)
+    db = cast("Database", connection)
+    for name, value in pragmas.items():
+        db.execute(f"PRAGMA {name} = {value}").fetchall()
+    return db
+
+
+@contextmanager
+def immediate(db: Database) -> Generator[None]:
+    """A write transaction that excludes other processes from its first statement on."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")

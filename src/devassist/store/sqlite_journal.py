@@ -1,0 +1,264 @@
+"""The journal on SQLite, through apsw: WAL, ``synchronous=FULL``, one writer thread with group commit.
+
+Implements the ports Journal, Heads, Feed and Inspector. Small reads by key run where they are asked for (tens of
+microseconds on a WAL reader); long ones are cut into portions so that no read holds up the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from time import monotonic
+
+import apsw
+
+from devassist.core.chain import PUBLIC_DOMAIN
+from devassist.core.codec import unb64
+from devassist.core.errors import JournalCorrupt, PayloadMissing, RunNotFound, Unavailable
+from devassist.core.ids import uuid7
+from devassist.core.scope import Scope
+from devassist.ports.journal import Append, Appended, Begun, Body, Head, HeadQuery, NewRun, Record, StreamKind
+from devassist.ports.vault import Payload, Vault
+from devassist.store import journal_ops as ops
+from devassist.store.sql_files import script
+from devassist.store.text_cache import TextCache
+from devassist.store.writer import Writer
+
+SQL = ops.SQL
+PORTION = 500
+BUSY_MS = 10_000
+MINIMUM_SQLITE = (3, 51, 3)
+"""Before this version WAL could corrupt a file that two processes use (the WAL-reset bug)."""
+_POLL_S = 0.25
+
+
+def connect(path: Path, *, flags: int = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE) -> apsw.Connection:
+    """A connection with the pragmas that the journal relies on. Raises Unavailable when the file cannot be used."""
+    if tuple(int(p) for p in apsw.sqlite_lib_version().split(".")) < MINIMUM_SQLITE:
+        raise Unavailable(f"SQLite {apsw.sqlite_lib_version()} is too old for WAL with several processes; need 3.51.3")
+    try:
+        db = apsw.Connection(str(path), flags=flags)
+        db.set_busy_timeout(BUSY_MS)
+        db.pragma("journal_mode", "WAL")
+        db.pragma("synchronous", "FULL")
+    except apsw.Error as error:
+        raise Unavailable(f"{path} cannot be opened: {type(error).__name__}: {error}") from None
+    return db
+
+
+class SqliteJournal:
+    """Open with ``await SqliteJournal.open(path, vault)``; ``close`` when done."""
+
+    def __init__(self, path: Path, vault: Vault) -> None:
+        self.path = path
+        self._vault = vault
+        self._changed = asyncio.Event()
+        self._texts = TextCache()
+        self._stored: dict[bytes, None] = {}
+        db = connect(path)
+        db.execute(script("journal_schema.sql"))
+        self._reader = connect(path)
+        self._writer = Writer(db, self._committed)
+
+    @classmethod
+    async def open(cls, path: Path, vault: Vault) -> SqliteJournal:
+        """Raises Unavailable when the file cannot be used."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return cls(path, vault)
+
+    async def close(self) -> None:
+        """Finish queued writes and fold the WAL into the file. Idempotent."""
+        await self._writer.close()
+        self._reader.close()
+
+    def _committed(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    # -- Journal -------------------------------------------------------------------------------------------------
+
+    async def begin(self, scope: Scope, run: NewRun) -> Begun:
+        ops.check_kinds((run.body,))
+        slim, fresh = self._unstored(run.payloads)
+        begun: Begun = await self._writer.submit(lambda c: ops.begin(c, _with(run, slim)))
+        if begun.created:
+            self._remember(fresh)
+        return begun
+
+    async def append(self, scope: Scope, append: Append) -> Appended:
+        ops.check_kinds(append.bodies)
+        slim, fresh = self._unstored(append.payloads)
+        small = append if slim is append.payloads else _slim(append, slim)
+        done: Appended = await self._writer.submit(lambda c: ops.append(c, scope, small))
+        self._remember(fresh)
+        return done
+
+    async def signal(
+        self, scope: Scope, stream: bytes, signal_id: str, body: Body, at: int, payloads: Sequence[Payload] = ()
+    ) -> int | None:
+        ops.check_kinds((body,))
+        return await self._writer.submit(lambda c: ops.signal(c, scope, stream, signal_id, body, at, payloads))
+
+    async def note(
+        self,
+        scope: Scope,
+        kind: StreamKind,
+        name: str,
+        bodies: Sequence[Body],
+        at: int,
+        payloads: Sequence[Payload] = (),
+    ) -> Appended:
+        ops.check_kinds(bodies)
+        new_id = uuid7(at, os.urandom(10))
+        tenant = scope.tenant
+        return await self._writer.submit(lambda c: ops.note(c, tenant, new_id, kind, name, bodies, at, payloads))
+
+    async def read(self, scope: Scope, stream: bytes, after: int = -1, limit: int = 0) -> list[Record]:
+        if after < 0 or not scope.is_system:
+            await self.head(scope, stream)
+        rows: list[Record] = []
+        while True:
+            portion = min(PORTION, limit - len(rows)) if limit else PORTION
+            more = [Record(*r) for r in self._reader.execute(SQL["read"], (stream, after, portion))]
+            rows += more
+            if len(more) < portion or (limit and len(rows) >= limit):
+                return rows
+            after = more[-1].seq
+            await asyncio.sleep(0)
+
+    async def payloads(self, scope: Scope, stream: bytes, refs: Sequence[str]) -> dict[str, str]:
+        texts: dict[str, str] = {}
+        sealed: dict[str, Payload] = {}
+        for ref in refs:
+            raw = unb64(ref)
+            known = self._texts.get(raw)
+            if known is not None:
+                texts[ref] = known[1]
+                continue
+            row = self._reader.execute(SQL["payload"], (raw,)).fetchone()
+            if row is None:
+                raise PayloadMissing(f"payload {ref} of stream {stream.hex()} is not stored")
+            sealed[ref] = Payload(*row)
+        if sealed:
+            await self._vault.load(frozenset(p.domain for p in sealed.values() if p.domain != PUBLIC_DOMAIN))
+            for ref, payload in sealed.items():
+                texts[ref] = text = self._vault.open(payload)
+                self._texts.put(payload.ref, payload.domain, text)
+        return texts
+
+    def forget(self, domain: bytes | None = None) -> None:
+        """Drop cached texts of an erased domain."""
+        self._texts.drop(domain)
+
+    def _unstored(self, payloads: tuple[Payload, ...]) -> tuple[tuple[Payload, ...], tuple[Payload, ...]]:
+        """Leave out what this process has seen committed; the rest is remembered only once its append committed."""
+        fresh = tuple(p for p in payloads if p.ref not in self._stored)
+        return (payloads, payloads) if len(fresh) == len(payloads) else (fresh, fresh)
+
+    def _remember(self, payloads: tuple[Payload, ...]) -> None:
+        for p in payloads:
+            self._stored[p.ref] = None
+            if p.text is not None:
+                self._texts.put(p.ref, p.domain, p.text)
+        while len(self._stored) > 20_000:
+            del self._stored[next(iter(self._stored))]
+
+    # -- Heads ---------------------------------------------------------------------------------------------------
+
+    async def head(self, scope: Scope, stream: bytes) -> Head:
+        row = self._reader.execute(SQL["head"], (stream,)).fetchone()
+        if row is None or (row[1] != scope.tenant and not scope.is_system):
+            raise RunNotFound(f"no run {stream.hex()}")
+        return ops.head_of(row)
+
+    async def list(self, scope: Scope, query: HeadQuery) -> list[Head]:
+        where, values = ["kind = 'run'"], []
+        conditions: list[tuple[str, object]] = [
+            ("tenant = ?", None if scope.is_system else scope.tenant),
+            ("actor = ?", query.actor),
+            ("conversation = ?", query.conversation),
+            ("stream < ?", query.before),
+            ("stream >= ?", query.since),
+        ]
+        for clause, value in conditions:
+            if value is not None:
+                where.append(clause)
+                values.append(value)
+        if query.states:
+            where.append(f"state IN ({', '.join('?' * len(query.states))})")
+            values += query.states
+        if query.roots_only:
+            where.append("root = stream")
+        sql = f"SELECT * FROM heads WHERE {' AND '.join(where)} ORDER BY stream DESC LIMIT ?"
+        return [ops.head_of(r) for r in self._reader.execute(sql, (*values, query.limit))]
+
+    async def claim(self, scope: Scope, stream: bytes, now: int, lease_until: int) -> int | None:
+        return await self._writer.submit(lambda c: ops.claim(c, scope, stream, now, lease_until))
+
+    async def renew(self, scope: Scope, leases: Sequence[tuple[bytes, int]], lease_until: int) -> list[bytes]:
+        return await self._writer.submit(lambda c: ops.renew(c, leases, lease_until)) if leases else []
+
+    async def release(self, scope: Scope, leases: Sequence[tuple[bytes, int]]) -> None:
+        if leases:
+            await self._writer.submit(lambda c: ops.release(c, leases))
+
+    async def due(self, scope: Scope, now: int, limit: int = 100) -> list[Head]:
+        return [ops.head_of(r) for r in self._reader.execute(SQL["due"], {"now": now, "limit": limit})]
+
+    async def reclaim(self, scope: Scope) -> int:
+        return await self._writer.submit(ops.reclaim)
+
+    # -- Feed ----------------------------------------------------------------------------------------------------
+
+    async def changes(self, cursor: int, limit: int = PORTION) -> list[Record]:
+        return [Record(*r) for r in self._reader.execute(SQL["changes"], (cursor, limit))]
+
+    async def tip(self) -> int:
+        row = self._reader.execute(SQL["tip"]).fetchone()
+        return int(row[0]) if row else 0
+
+    async def wait(self, cursor: int, timeout_s: float) -> bool:
+        end = monotonic() + timeout_s
+        while True:
+            changed = self._changed
+            if await self.tip() > cursor:
+                return True
+            left = end - monotonic()
+            if left <= 0:
+                return False
+            try:
+                async with asyncio.timeout(min(left, _POLL_S)):
+                    await changed.wait()
+            except TimeoutError:
+                continue
+
+    # -- Inspector -----------------------------------------------------------------------------------------------
+
+    async def raw_events(self, scope: Scope, stream: bytes) -> list[Record]:
+        return [Record(*r) for r in self._reader.execute(SQL["read"], (stream, -(2**62), -1))]
+
+    async def raw_payload(self, scope: Scope, ref: str) -> Payload | None:
+        try:
+            row = self._reader.execute(SQL["payload"], (unb64(ref),)).fetchone()
+        except JournalCorrupt:
+            return None
+        return Payload(*row) if row else None
+
+    async def raw_signals(self, scope: Scope, stream: bytes) -> list[tuple[str, int]]:
+        return [(str(s), int(q)) for s, q in self._reader.execute(SQL["signals_of"], (stream,))]
+
+
+def _with(run: NewRun, payloads: tuple[Payload, ...]) -> NewRun:
+    if payloads is run.payloads:
+        return run
+    return NewRun(
+        run.stream, run.tenant, run.actor, run.conversation, run.root, run.body, run.at, payloads, run.flags, run.idem,
+        run.digest, run.lease_until, run.busy, run.max_open,
+    )  # fmt: skip
+
+
+def _slim(a: Append, payloads: tuple[Payload, ...]) -> Append:
+    return Append(a.stream, a.after, a.epoch, a.at, a.bodies, a.head, payloads)
+

@@ -1,0 +1,252 @@
+"""Vaults: keys and names of erasure domains, in a SQLite file of their own or in memory.
+
+``seal`` and ``open`` compute on cached keys. A key that the bounded cache has dropped meanwhile is read again where it
+is needed (tens of microseconds), so "erased" is only ever said of a key that is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock
+from time import time_ns
+from typing import TypeVar
+
+import apsw
+
+from devassist.core.chain import PUBLIC_DOMAIN
+from devassist.core.codec import b64
+from devassist.core.errors import PayloadErased, Unavailable
+from devassist.core.scope import Scope
+from devassist.ports.vault import DomainKind, DomainName, Payload
+from devassist.store.database import Database, connect, immediate
+from devassist.store.sealing import DOMAIN_BYTES, KEY_BYTES, Sealer, open_public, seal_public
+from devassist.store.sql_files import script, statements
+
+SQL = statements("keys.sql")
+CACHED = 10_000
+"""How many domains' keys and names a vault keeps in memory."""
+FILE = "keys.db"
+
+T = TypeVar("T")
+
+
+class _Cache:
+    """LRU of domain -> (sealer, name), and back. ``stamp`` moves with every drop: what was read before is stale."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = Lock()
+        self._known: OrderedDict[bytes, tuple[Sealer, DomainName]] = OrderedDict()
+        self._ids: dict[DomainName, bytes] = {}
+        self.stamp = 0
+
+    def get(self, domain: bytes) -> tuple[Sealer, DomainName] | None:
+        with self._lock:
+            found = self._known.get(domain)
+            if found is not None:
+                self._known.move_to_end(domain)
+            return found
+
+    def id_of(self, name: DomainName) -> bytes | None:
+        return self._ids.get(name)
+
+    def put(self, domain: bytes, key: bytes, name: DomainName, stamp: int) -> tuple[Sealer, DomainName]:
+        entry = (Sealer(domain, key), name)
+        with self._lock:
+            if stamp == self.stamp:
+                self._known[domain] = entry
+                self._ids[name] = domain
+                if len(self._known) > self._limit:
+                    _, (_, old) = self._known.popitem(last=False)
+                    self._ids.pop(old, None)
+        return entry
+
+    def drop(self, domain: bytes | None) -> None:
+        with self._lock:
+            self.stamp += 1
+            if domain is None:
+                self._known.clear()
+                self._ids.clear()
+            elif (found := self._known.pop(domain, None)) is not None:
+                self._ids.pop(found[1], None)
+
+
+class _Sealing:
+    """What both vaults share. ``row`` reads a domain's name and key, None when they are gone."""
+
+    def __init__(self, row: Callable[[bytes], tuple[DomainName, bytes] | None], cached: int) -> None:
+        self._cache = _Cache(cached)
+        self._row = row
+
+    def seal(self, domain: bytes, text: str) -> Payload:
+        """Raises PayloadErased, and NotCanonical or TooLarge for a text that cannot be stored."""
+        if domain == PUBLIC_DOMAIN:
+            return seal_public(text)
+        entry = self._entry(domain)
+        if entry is None:
+            raise PayloadErased(f"domain {domain.hex()} has no key: it was erased or never was")
+        return entry[0].seal(text)
+
+    def open(self, payload: Payload) -> str:
+        """Raises PayloadErased, or JournalCorrupt naming the reference."""
+        if payload.domain == PUBLIC_DOMAIN:
+            return open_public(payload)
+        entry = self._entry(payload.domain)
+        if entry is None:
+            raise PayloadErased(f"payload {b64(payload.ref)}: the key of domain {payload.domain.hex()} was destroyed")
+        return entry[0].open(payload)
+
+    def forget(self, domain: bytes | None = None) -> None:
+        """Drop cached keys and names (of one domain, or all)."""
+        self._cache.drop(domain)
+
+    def _entry(self, domain: bytes) -> tuple[Sealer, DomainName] | None:
+        found = self._cache.get(domain)
+        if found is not None:
+            return found
+        stamp = self._cache.stamp
+        row = self._row(domain)
+        return None if row is None else self._cache.put(domain, row[1], row[0], stamp)
+
+    def _names(self, domains: frozenset[bytes]) -> dict[bytes, DomainName | None]:
+        """The names of domains, their keys cached on the way."""
+        entries = {domain: self._entry(domain) for domain in domains}
+        return {domain: None if entry is None else entry[1] for domain, entry in entries.items()}
+
+
+class MemoryVault(_Sealing):
+    """Keys that end with the process."""
+
+    def __init__(self, cached: int = CACHED) -> None:
+        self._rows: dict[bytes, tuple[DomainName, bytes]] = {}
+        self._ids: dict[DomainName, bytes] = {}
+        super().__init__(self._rows.get, cached)
+
+    async def domain(self, scope: Scope, kind: DomainKind, name: str) -> bytes:
+        who = DomainName(scope.tenant, kind, name)
+        found = self._ids.get(who)
+        if found is None:
+            found = self._ids[who] = os.urandom(DOMAIN_BYTES)
+            self._rows[found] = (who, os.urandom(KEY_BYTES))
+        return found
+
+    async def find(self, scope: Scope, kind: DomainKind, name: str) -> bytes | None:
+        return self._ids.get(DomainName(scope.tenant, kind, name))
+
+    async def load(self, domains: frozenset[bytes]) -> dict[bytes, DomainName | None]:
+        return self._names(domains)
+
+    async def destroy(self, scope: Scope, domain: bytes) -> None:
+        row = self._rows.get(domain)
+        if row is not None and (scope.is_system or row[0].tenant == scope.tenant):
+            del self._rows[domain], self._ids[row[0]]
+            self.forget(domain)
+
+
+def _connect(path: Path) -> Database:
+    """``temp_store``: the copy that VACUUM makes holds every key, so it stays in memory."""
+    return connect(path, secure_delete="ON", journal_mode="TRUNCATE", synchronous="FULL", temp_store="MEMORY")
+
+
+def _prepare(directory: Path) -> Path:
+    """Make directory and file readable by their owner only, and durable in their parents."""
+    if not directory.is_dir():
+        directory.mkdir(mode=0o700, parents=True)
+        directory.chmod(0o700)  # whatever the umask took
+        _sync(directory.parent)
+    path = directory / FILE
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    _sync(directory)
+    return path
+
+
+def _sync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class FileVault(_Sealing):
+    """Keys in ``keys.db`` of ``keys_dir``, which is made with rights 0700. ``await close()`` when done.
+
+    Several processes may use one directory; ``forget`` what another one destroyed.
+    """
+
+    def __init__(self, keys_dir: Path, cached: int = CACHED) -> None:
+        """Raises Unavailable when the directory or file cannot be used."""
+        super().__init__(lambda domain: _guarded(lambda: self._read(domain)), cached)
+        self._reading = Lock()
+        try:
+            self.path = _prepare(keys_dir)
+            self._writer = _connect(self.path)
+            self._writer.execute(script("keys_schema.sql"))
+            self._reader = _connect(self.path)
+        except (apsw.Error, OSError) as error:
+            raise Unavailable(f"the key store {keys_dir} cannot be used: {type(error).__name__}: {error}") from None
+        self._pool = ThreadPoolExecutor(1, "devassist-vault")
+
+    async def domain(self, scope: Scope, kind: DomainKind, name: str) -> bytes:
+        who = DomainName(scope.tenant, kind, name)
+        return self._cache.id_of(who) or await self._in_thread(lambda: self._find(who, make=True) or b"")
+
+    async def find(self, scope: Scope, kind: DomainKind, name: str) -> bytes | None:
+        who = DomainName(scope.tenant, kind, name)
+        return self._cache.id_of(who) or await self._in_thread(lambda: self._find(who, make=False))
+
+    async def load(self, domains: frozenset[bytes]) -> dict[bytes, DomainName | None]:
+        names = {domain: found[1] for domain in domains if (found := self._cache.get(domain)) is not None}
+        if len(names) == len(domains):
+            return dict(names)
+        missing = domains - names.keys()
+        return {**names, **await self._in_thread(lambda: self._names(missing))}
+
+    async def destroy(self, scope: Scope, domain: bytes) -> None:
+        await self._in_thread(lambda: self._destroy(scope, domain))
+
+    async def close(self) -> None:
+        """Idempotent."""
+        await asyncio.to_thread(self._pool.shutdown)
+        self._writer.close()
+        self._reader.close()
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, _guarded, work)
+
+    def _find(self, who: DomainName, *, make: bool) -> bytes | None:
+        stamp, named = self._cache.stamp, (who.tenant, who.kind, who.name)
+        row = self._writer.execute(SQL["find"], named).fetchone()
+        if row is None:
+            if not make:
+                return None
+            with immediate(self._writer):  # another process may have made it meanwhile
+                row = self._writer.execute(SQL["find"], named).fetchone()
+                if row is None:
+                    row = (os.urandom(DOMAIN_BYTES), os.urandom(KEY_BYTES))
+                    self._writer.execute(SQL["insert"], (row[0], *named, row[1], time_ns() // 1000))
+        self._cache.put(row[0], row[1], who, stamp)
+        return row[0]
+
+    def _read(self, domain: bytes) -> tuple[DomainName, bytes] | None:
+        with self._reading:
+            row = self._reader.execute(SQL["load"], (domain,)).fetchone()
+        return None if row is None else (DomainName(*row[:3]), row[3])
+
+    def _destroy(self, scope: Scope, domain: bytes) -> None:
+        """``secure_delete`` zeroes the row; VACUUM also what page splits and merges may have left of it elsewhere."""
+        self._writer.execute(SQL["delete"], (domain, scope.tenant, scope.is_system))
+        self._writer.execute("VACUUM")
+        self.forget(domain)
+
+
+def _guarded(work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except apsw.Error as error:
+        raise Unavailable(f"the key store failed: {type(error).__name__}: {error}") from None
