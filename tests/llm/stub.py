@@ -18,7 +18,8 @@ class Answer:
     """What to send: the body in ``chunks`` (a number is a pause in seconds), then ``end``.
 
     ``end``: ``ok`` finishes the chunked body, ``reset`` resets the connection, ``close`` ends it without the last
-    chunk, ``hang`` sends nothing more. ``eof_delimited`` sends without chunked framing and closes at the end.
+    chunk, ``hang`` sends nothing more. ``eof_delimited`` sends without chunked framing and closes at the end. ``raw``
+    is sent instead of status line, headers and body.
     """
 
     chunks: Sequence[bytes | float] = ()
@@ -26,6 +27,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     end: Literal["ok", "reset", "close", "hang"] = "ok"
     eof_delimited: bool = False
+    raw: bytes | None = None
 
 
 def whole(body: Any, status: int = 200, **headers: str) -> Answer:
@@ -88,7 +90,7 @@ class Stub:
             "close" if answer.eof_delimited else "chunked"
         )
         lines = [f"HTTP/1.1 {answer.status} X", *(f"{key}: {value}" for key, value in headers.items()), "", ""]
-        writer.write("\r\n".join(lines).encode())
+        writer.write("\r\n".join(lines).encode() if answer.raw is None else answer.raw)
         for chunk in answer.chunks:
             if isinstance(chunk, int | float):
                 await asyncio.sleep(chunk)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,16 +66,9 @@ def test_an_event_without_its_last_line_end_is_given_at_the_end() -> None:
 
 def test_too_long_a_line_is_refused_before_it_ends() -> None:
     """A line that never ends does not fill the memory, and neither does an event of endless lines."""
-    parser = SseParser(limit=100)
-    with pytest.raises(EventTooLong):
-        for _ in range(200):
-            parser.feed(b"x")
-    parser = SseParser(limit=100)
-    with pytest.raises(EventTooLong):
-        for _ in range(200):
-            parser.feed(b"data: x\n")
-    with pytest.raises(EventTooLong):
-        read(b"data: " + b"x" * 200 + b"\n\n", limit=100)
+    for chunks in ([b"x"] * 200, [b"data: x\n"] * 200, [b"data: " + b"x" * 200 + b"\n\n"]):
+        with pytest.raises(EventTooLong):
+            read(*chunks, limit=100)
 
 
 LINES = st.sampled_from(
@@ -98,7 +93,7 @@ STREAMS = st.lists(st.tuples(LINES, st.sampled_from([b"\n", b"\r\n", b"\r"])), m
 def test_chunk_boundaries_mean_nothing(stream: bytes, cuts: list[int]) -> None:
     """However the bytes are cut, also inside CRLF and UTF-8 sequences, the events are the same."""
     edges = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
-    chunks = [stream[begin:end] for begin, end in zip(edges, edges[1:], strict=False)]
+    chunks = [stream[begin:end] for begin, end in pairwise(edges)]
     assert read(*chunks) == read(stream) == read(*(stream[at : at + 1] for at in range(len(stream))))
 
 

@@ -90,7 +90,7 @@ class Walk:
     def _link(self, record: Record) -> None:
         """Compare with the link to the row before, both as that row's hash is stored and as it should be."""
         stored = cast("object", record.hash)
-        computed = tuple(_hash(self.stream, record, before) for before in self._before or ())
+        computed = tuple(h for before in self._before or () if (h := _hash(self.stream, record, before)))
         if type(stored) is not bytes or len(stored) != len(ZERO_HASH):
             self._fault(record.seq, "hash", "is not 32 bytes")
             self._before = computed or None
@@ -142,7 +142,7 @@ class Walk:
 
 
 def _hash(stream: bytes, record: Record, before: bytes) -> bytes:
-    """The hash that the row should have; nothing (which no hash equals) where its columns have no such form."""
+    """The hash that the row should have; empty where its columns are not of the kind that is hashed."""
     seq, at, body = cast("tuple[object, object, object]", (record.seq, record.at, record.body))
     if type(seq) is not int or type(at) is not int or type(body) is not bytes:
         return b""

@@ -1,23 +1,16 @@
-"""What the fields of an event must look like, and which of them name payloads: both read off the event classes.
+"""What the fields of an event must look like, read off the event classes.
 
 ``event_codec.decode`` fills a class with whatever a body holds; evidence needs to know that it also fits the class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from devassist.core.events import CLASSES, Event, ModelIntended, ModelReplied, Ref
-
-_REFS: dict[str, tuple[str, ...]] = {
-    cls.kind: tuple(f.name for f in fields(cls) if f.type in ("Ref", "Ref | None")) for cls in CLASSES
-}
-PUBLIC_FIELDS = frozenset({"definition"})
-"""The fields whose payloads are nobody's; every other one is the run's own."""
+from devassist.core.events import Event
 
 
 @cache
@@ -27,7 +20,7 @@ def _hints(cls: type[Any]) -> dict[str, Any]:
 
 
 @cache
-def _parts(cls: type[Any]) -> tuple[Any, ...]:
+def _parts(cls: Any) -> tuple[Any, ...]:
     return tuple(get_type_hints(cls).values())
 
 
@@ -48,7 +41,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return any(_fits(value, one) for one in args)
     if origin is tuple:
         return type(value) is tuple and _fit_all(cast("tuple[Any, ...]", value), args)
-    if isinstance(hint, type) and issubclass(hint, tuple):
+    if hasattr(hint, "_fields"):
         return type(value) is hint and _fit_all(cast("tuple[Any, ...]", value), _parts(hint))
     return value is None if hint is NoneType else type(value) is hint
 
@@ -57,26 +50,3 @@ def _fit_all(values: tuple[Any, ...], hints: tuple[Any, ...]) -> bool:
     if hints[-1:] == (...,):
         return all(_fits(value, hints[0]) for value in values)
     return len(values) == len(hints) and all(map(_fits, values, hints))
-
-
-def refs_of(event: Event) -> Iterator[tuple[str, Ref]]:
-    """(field, reference) of every payload that ``event`` names; the event must fit its class."""
-    for name in _REFS[event.kind]:
-        ref = getattr(event, name)
-        if ref is not None:
-            yield name, ref
-    if isinstance(event, ModelIntended):
-        yield from (("history", past.ref) for past in event.history)
-    elif isinstance(event, ModelReplied):
-        yield from (("calls", call.args) for call in event.calls)
-
-
-def texts_named(events: Iterator[Event]) -> dict[Ref, str]:
-    """Every reference that ``events`` name, once, with the field that names it first."""
-    found: dict[Ref, str] = {}
-    for event in events:
-        for name, ref in refs_of(event):
-            found.setdefault(ref, name)
-    return found
-
-

@@ -12,14 +12,14 @@ from hashlib import sha256
 from devassist.core.codec import canonical
 from devassist.core.events import Closing
 from devassist.core.states import State
-from devassist.core.transitions import CallState, RunState
+from devassist.core.transitions import CUT_OFF, CallState, RunState
 
 MAX_MODEL_FAILURES = 3
 """Attempts in a row without a usable reply, before the run fails."""
 MAX_INTERRUPTIONS = 3
 """Attempts of a repeatable call that were cut off, before the model is told that it fails."""
 BACKOFF_US = (500_000, 2_000_000, 8_000_000)
-INTERRUPTED = "interrupted"
+INTERRUPTED = CUT_OFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +141,17 @@ def _cancel(state: RunState) -> Command:
 def _calls(state: RunState) -> Command | None:
     """Calls of one decision run in call order; together only where the agent allows it and all are pure."""
     ready: list[int] = []
+    together = state.started.parallel and all(c.call.effect == "pure" for c in state.calls)
     for index, c in enumerate(state.calls):
         if c.phase == "done":
             continue
-        if c.phase == "asked" and state.started.parallel and c.call.effect == "pure":
+        if c.phase == "asked" and together:
             ready.append(index)
             continue
         if ready:
             break
         return _call(state, index, c)
-    return CallTools(tuple(ready)) if _in_time(state) else Fail("deadline_exceeded", 504)
+    return CallTools(tuple(ready)) if _in_time(state) else CloseCall(ready[0], "not_run", "deadline_exceeded")
 
 
 def _call(state: RunState, index: int, c: CallState) -> Command | None:

@@ -47,7 +47,7 @@ _THINK = r"(?:seed:)?(?i:think|thinking|thought|reasoning)"
 # No tag may hold the first character of another, or a stream could recognise the inner one before the outer.
 _WITHIN = r"[^<>◁\[\n]"
 _SPECIAL = r"<[|｜][^<>◁\[|｜\n]{1,40}[|｜]>"
-_CALL = rf"(?:[a-z]{{1,12}}:)?(?:tool_calls?|toolcall|function_calls?)>|function={_WITHIN}{{1,80}}>|invoke name={_WITHIN}{{1,80}}>"
+_CALL = rf"(?:[a-z]{{1,12}}:)?(?:tool_calls?|toolcall|function_calls?)>|(?:function=|invoke name=){_WITHIN}{{1,80}}>"
 TAG = re.compile(
     rf"<(?P<close>/)?(?:(?P<think>{_THINK}) ?>|(?P<call>{_CALL}))|(?P<special>{_SPECIAL})"
     r"|◁(?P<close2>/)?(?P<think2>think)▷|\[(?P<close3>/)?(?P<think3>THINK)\]|(?P<list>\[TOOL_CALLS\])"

@@ -23,6 +23,7 @@ MARGIN = 1.2
 """``high`` confidence: the quoted clause is the best hit, and its score is at least this many times the next one's."""
 
 _QUOTE = re.compile(r"「([^」]+)」|『([^』]+)』|“([^”]+)”|\"([^\"\n]+)\"")
+_TITLE = re.compile(r"《[^》]*》")
 _BLOCK = re.compile(r"(?m)^>[ ]?(.*)$")
 _TEXT: dict[str, dict[Lang, str]] = {
     "no_clause": {
@@ -79,6 +80,7 @@ def _clause(row: dict[str, Any]) -> Clause:
 
 def quotations(answer: str) -> list[str]:
     """What the answer puts in quotation marks or block quotes, long enough to be evidence."""
+    answer = _TITLE.sub("", answer)
     found = [next(g for g in m.groups() if g is not None) for m in _QUOTE.finditer(answer)]
     block = "\n".join(m.group(1) for m in _BLOCK.finditer(answer))
     return [q.strip() for q in (*found, block) if len(q.strip()) >= MIN_QUOTE]

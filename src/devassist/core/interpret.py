@@ -15,14 +15,15 @@ from devassist.core.definition import Definition
 from devassist.core.errors import ToolArgumentsInvalid
 from devassist.core.messages import ModelReply
 from devassist.core.react import Call, Fault, Final, ToolCalls, correction, parse
+from devassist.core.react_texts import CORRECTIONS_BEGIN
 from devassist.core.tooling import Effect, ToolSpec
 from devassist.core.transitions import RunState
 
 Check = Callable[[ToolSpec, dict[str, Any]], dict[str, Any]]
 
 _CONSULT = {
-    "zh": "回答之前必须先调用工具查询条款，不能凭记忆作答。请先输出一次工具调用。",
-    "en": "You must look the clause up with a tool before you answer; do not answer from memory. Call a tool first.",
+    "zh": CORRECTIONS_BEGIN["zh"] + "回答之前必须先调用工具查询条款，不能凭记忆作答。请先输出一次工具调用。",
+    "en": CORRECTIONS_BEGIN["en"] + "You must look the clause up with a tool before you answer; do not answer from memory. Call a tool first.",
 }
 
 

@@ -19,7 +19,7 @@ from devassist.core.answer import clean
 from devassist.core.args import Decoded, decode
 from devassist.core.grammar import FENCE, RESIDUE, THOUGHT, Mark, Opening, locate, opening, stray_close
 from devassist.core.messages import ModelReply
-from devassist.core.react_texts import CORRECTIONS, CORRECTIONS_BEGIN, NO_TOOLS, PROTOCOL_TEXT
+from devassist.core.react_texts import CORRECTIONS, CORRECTIONS_BEGIN, NO_TOOLS, PROTOCOL_TEXT, Lang
 from devassist.core.text_calls import Written, bare_call, read_call, undress
 from devassist.core.tooling import ToolSpec
 
@@ -41,7 +41,6 @@ _USE_FINAL = "to answer without a tool write 'Action: final: ' and the answer"
 _MAX_ROUNDS = 16
 """Stray closing tags that are followed; more of them are no reply to act on, and each costs another reading."""
 
-Lang = Literal["zh", "en"]
 Protocol = Literal["text", "tools"]
 
 
@@ -153,7 +152,7 @@ def _call(written: Written, tool_names: Sequence[str], thought: str, cut: bool) 
         return Fault(FORMAT, written.problem, thought)
     if decoded.args is not None and name is not None:
         return Call(name, decoded.args)
-    if name is not None or not written.name and decoded.args is None:
+    if name is not None or (not written.name and decoded.args is None):
         return Fault(decoded.code, decoded.detail, thought, name)
     shown = written.name[:64]
     known = ", ".join(tool_names) or "none"

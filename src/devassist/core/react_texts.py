@@ -19,12 +19,13 @@ CORRECTIONS: dict[str, dict[Lang, str]] = {
     "reply_truncated": {
         "zh": "上一条回复因超出长度上限被截断，没有执行任何操作。请重新输出，并明显缩短："
         "Thought 只写一句，代码或答案分成更小的几步。",
-        "en": "Your last reply was cut off by the token limit and nothing was run. Write a smaller one: one sentence of "
-        "Thought, and code or answer in smaller steps.",
+        "en": "Your last reply was cut off by the token limit and nothing was run. Write a smaller one: one sentence "
+        "of Thought, and code or answer in smaller steps.",
     },
     "reply_format_invalid": {
         "zh": "上一条回复不符合格式（{detail}），没有执行任何操作。请只输出以下两种之一：\n"
-        "Thought: 一句话\nAction: tool:工具名\nargs: {{JSON 对象}}\n或者\nThought: 一句话\nAction: final: 答案\n可用工具：{tools}",
+        "Thought: 一句话\nAction: tool:工具名\nargs: {{JSON 对象}}\n"
+        "或者\nThought: 一句话\nAction: final: 答案\n可用工具：{tools}",
         "en": "Your last reply could not be acted on: {detail}. Nothing was run. Write exactly one of the two:\n"
         "Thought: one sentence\nAction: tool:NAME\nargs: {{a JSON object}}\nor\nThought: one sentence\n"
         "Action: final: <answer>\nTools: {tools}",
@@ -32,8 +33,8 @@ CORRECTIONS: dict[str, dict[Lang, str]] = {
     "tool_arguments_malformed": {
         "zh": "工具 {tool} 没有运行：args 不是合法的 JSON（{detail}）。请重新输出这次调用，args 后只写一个 JSON 对象，"
         '字符串用双引号，其中的双引号写成 \\"，换行写成 \\n。',
-        "en": "The tool {tool} was not run: args is not valid JSON ({detail}). Write the call again with one JSON object "
-        'after args:, strings in double quotes, inner double quotes as \\" and line breaks as \\n.',
+        "en": "The tool {tool} was not run: args is not valid JSON ({detail}). Write the call again with one JSON "
+        'object after args:, strings in double quotes, inner double quotes as \\" and line breaks as \\n.',
     },
     "tool_arguments_not_object": {
         "zh": "工具 {tool} 没有运行：args 必须是一个 JSON 对象（{detail}）。没有参数时写 {{}}。请重新输出这次调用。",
@@ -42,11 +43,13 @@ CORRECTIONS: dict[str, dict[Lang, str]] = {
     },
     "tool_arguments_invalid": {
         "zh": "工具 {tool} 没有运行：参数不符合要求（{detail}）。请改正后重新输出这次调用。",
-        "en": "The tool {tool} was not run: its arguments do not fit ({detail}). Correct them and write the call again.",
+        "en": "The tool {tool} was not run: its arguments do not fit ({detail}). Correct them and write the call "
+        "again.",
     },
     "tool_not_found": {
         "zh": "没有名为 {tool} 的工具。可用工具：{tools}。请从中选择，或用“Action: final: 答案”作答。",
-        "en": "There is no tool named {tool}. Tools: {tools}. Use one of them, or answer with 'Action: final: <answer>'.",
+        "en": "There is no tool named {tool}. Tools: {tools}. Use one of them, or answer with "
+        "'Action: final: <answer>'.",
     },
     "content_filtered": {
         "zh": "上一条回复被服务商的内容过滤拦截。",
@@ -71,7 +74,8 @@ Action: final: 给用户的完整答案（可以多行，可以用 Markdown）
 
 可用工具（args 为 JSON Schema）：
 {tools}""",
-    "en": """Each reply makes one decision, in exactly one of these two formats. The keywords stand at the start of their lines, not in bold and not in a code block.
+    "en": """Each reply makes one decision, in exactly one of these two formats. The keywords stand at the start of their
+lines, not in bold and not in a code block.
 
 To call a tool:
 Thought: one sentence that says why
@@ -82,8 +86,10 @@ To answer:
 Thought: one sentence
 Action: final: the whole answer for the user (it may span lines and use Markdown)
 
-Stop after args. The tool's result comes to you in a message that begins with "Observation:". Never write an Observation yourself, and do not answer before you have seen the result.
-Where no tool is needed, use Action: final: at once. If the answer has to show lines that begin with Thought:, Action: or Observation:, put them in a code block.
+Stop after args. The tool's result comes to you in a message that begins with "Observation:". Never write an
+Observation yourself, and do not answer before you have seen the result.
+Where no tool is needed, use Action: final: at once. If the answer has to show lines that begin with Thought:, Action:
+or Observation:, put them in a code block.
 
 Tools (args as JSON Schema):
 {tools}""",

@@ -25,7 +25,7 @@ class ReleaseFilter:
 
     def __init__(self) -> None:
         self._parts: list[str] = []
-        self._window = ""
+        self._window: str = ""
         self._looks = 0
         self._unsure = False
         self._cleaner: AnswerCleaner | None = None
@@ -58,11 +58,13 @@ class ReleaseFilter:
         text = "".join(self._parts)
         self._parts = [text]
         mark = locate(text)
-        if mark.kind != "final" or not mark.regular:
+        if mark.kind in ("none", "unclosed"):
             return ""
         start = opening(text, mark)
         self._unsure = start.unsure
-        if start.bold:
+        if mark.kind != "final" or not mark.regular or start.bold:
+            # Decided, but not as something to show while it comes; unless the next character closes a bold keyword.
+            self._looks = self._looks if start.unsure else _MAX_LOOKS
             return ""
         self._cleaner = AnswerCleaner(adorned=start.adorned)
         self._parts.clear()

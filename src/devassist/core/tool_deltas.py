@@ -77,8 +77,9 @@ class CallAssembler:
         return tuple(calls)
 
     def _take(self, index: int | None, call_id: str, name: str, arguments: str) -> None:
-        call = self._owner(index, call_id, name)
-        if call is None or _begins(call, call_id, name):
+        call = self._owner(index, call_id, name, arguments)
+        foreign = index is not None and self._by_index.get(index) is not call
+        if call is None or _begins(call, call_id, name, foreign=foreign):
             call = _Growing()
             self._calls.append(call)
         if index is not None:
@@ -88,42 +89,39 @@ class CallAssembler:
             call.name = name
         _join(call, arguments)
 
-    def _owner(self, index: int | None, call_id: str, name: str) -> _Growing | None:
-        same_id = next((call for call in self._calls if call_id and call.id == call_id), None)
-        if same_id is not None:
-            return same_id
+    def _owner(self, index: int | None, call_id: str, name: str, arguments: str) -> _Growing | None:
+        """The call that a piece points at; None where it can only begin one."""
+        last = self._calls[-1] if self._calls else None
+        for call in self._calls:
+            if call_id and call.id == call_id:
+                return call
         if index is not None and index in self._by_index:
             return self._by_index[index]
-        if index is None and call_id:
-            return None
-        if call_id or name:
-            return None if index is not None else self._last()
-        return self._last()
-
-    def _last(self) -> _Growing | None:
-        return self._calls[-1] if self._calls else None
+        if name:
+            return None if index is not None or call_id else last
+        # A tail on another index, or under another id, belongs to the call that still lacks one.
+        return last if not call_id or (arguments and last is not None and not last.complete()) else None
 
 
-def _begins(call: _Growing, call_id: str, name: str) -> bool:
-    """Whether a piece that points at ``call`` is in truth the first of another."""
+def _begins(call: _Growing, call_id: str, name: str, *, foreign: bool) -> bool:
+    """Whether a piece that points at ``call`` begins another one. ``foreign``: it stands on an index not its own."""
     if not name or not call.name:
         return False
-    if name != call.name and not name.startswith(call.name):
+    if not name.startswith(call.name):
         return True
-    if call_id and call.id and call_id != call.id and not call.parts:
-        return True
-    return bool(call.parts) and call.complete() and (call_id != call.id or not call_id)
+    other_id = bool(call_id and call.id and call_id != call.id)
+    if not call.parts:
+        return other_id
+    return (other_id or foreign or not call_id) and call.complete()
 
 
 def _join(call: _Growing, arguments: str) -> None:
-    if not arguments:
-        return
-    if call.parts and arguments.lstrip().startswith("{") and call.complete():
-        # A second object cannot continue a finished one: either "{}" kept the place, or the whole is sent again.
-        if call.arguments.strip() in ("{}", arguments.strip()):
-            call.parts = [arguments]
-            return
-    call.parts.append(arguments)
+    # A second object cannot go on with a finished one: either "{}" kept the place, or the whole is sent again.
+    again = bool(call.parts) and arguments.lstrip().startswith("{") and call.complete()
+    if again and call.arguments.strip() in ("{}", arguments.strip()):
+        call.parts = [arguments]
+    elif arguments:
+        call.parts.append(arguments)
 
 
 def _mapping(value: object) -> dict[str, Any]:

@@ -31,6 +31,9 @@ from devassist.core.events import (
 )
 from devassist.core.states import CLOSED, TABLE, State
 
+CUT_OFF = "interrupted"
+"""The code of an outcome that says no more than that an attempt was cut off."""
+
 CallPhase = Literal["asked", "running", "interrupted", "retry", "doubt", "held", "done"]
 
 
@@ -79,6 +82,7 @@ class RunState(NamedTuple):
     cost: int = -1
     tool_calls: int = 0
     driven: int = 0
+    moved: int = 0  # when the owner last moved the run: driven time counts between its events
     model: str = ""
     model_kind: str = ""
     open_model: int = -1
@@ -125,18 +129,18 @@ def fold(events: Iterable[tuple[Event, int, int]], state: RunState | None = None
 def _driven(state: RunState, at: int, epoch: int) -> int:
     """Driven time so far: waits, people and the gap before a takeover do not count."""
     if state.state in (State.LLM_DECIDE, State.TOOL_EXECUTE) and epoch == state.epoch:
-        return state.driven + at - state.at
+        return state.driven + at - state.moved
     return state.driven
 
 
 def _own(state: RunState, target: State, seq: int, at: int, **changes: Any) -> RunState:
-    """An owner event: moves the state and clears the wake-up that it answers."""
+    """An owner event: moves the state and clears the wake-up that it answers. ``cut``: it only records that an attempt
+    was cut off, maybe long before and by another owner, so the time until now was not driven."""
     epoch = changes.pop("epoch", state.epoch)
     if epoch < state.epoch:
         raise IllegalTransition(f"epoch {epoch} at seq {seq} is older than {state.epoch}")
-    return state._replace(
-        state=target, seq=seq, at=at, driven=_driven(state, at, epoch), epoch=epoch, wake_at=-1, **changes
-    )
+    driven = state.driven if changes.pop("cut", False) else _driven(state, at, epoch)
+    return state._replace(state=target, seq=seq, at=at, driven=driven, moved=at, epoch=epoch, wake_at=-1, **changes)
 
 
 def _need(condition: bool, message: str) -> None:
@@ -179,7 +183,7 @@ def _model_replied(s: RunState, e: ModelReplied, target: State, seq: int, at: in
 def _model_failed(s: RunState, e: ModelFailed, target: State, seq: int, at: int) -> RunState:
     _need(e.of == s.open_model, f"model_failed at {seq} is of {e.of}, the open attempt is {s.open_model}")
     return _own(
-        s, target, seq, at, open_model=-1, last_failure=e, failures=s.failures + 1,
+        s, target, seq, at, cut=e.code == CUT_OFF, open_model=-1, last_failure=e, failures=s.failures + 1,
         input_tokens=s.input_tokens + e.input_tokens, output_tokens=s.output_tokens + e.output_tokens,
         cost=_add(s.cost, e.cost),
     )  # fmt: skip
@@ -208,7 +212,7 @@ def _tool_intended(s: RunState, e: ToolIntended, target: State, seq: int, at: in
     c = _open_call(s, e.decision, e.call, seq)
     _need(c.phase != "running", f"tool_intended at {seq}: an attempt of call {e.call} is open")
     _need(e.attempt == c.attempts + 1, f"tool_intended at {seq}: attempt {e.attempt} after {c.attempts}")
-    new = CallState(c.call, "running", seq, e.attempt)
+    new = CallState(c.call._replace(args=e.args), "running", seq, e.attempt)
     first = c.attempts == 0
     return _own(
         s, target, seq, at, epoch=e.epoch, calls=_with_call(s, e.call, new), tool_calls=s.tool_calls + first,
@@ -238,7 +242,7 @@ def _outcome(
         transcript = (*transcript, Entry("observation", seq, e.shown, c.call.tool, c.call.native_id, s.step))
     doubts = (*s.doubts, c.call.tool) if phase == "doubt" else s.doubts
     return _own(
-        s, target, seq, at, calls=_with_call(s, index, new), transcript=transcript, doubts=doubts
+        s, target, seq, at, cut=e.code == CUT_OFF, calls=_with_call(s, index, new), transcript=transcript, doubts=doubts
     )  # fmt: skip
 
 
@@ -269,7 +273,7 @@ def _ended(s: RunState, e: Event, target: State, seq: int, at: int) -> RunState:
 
 
 def _signal(s: RunState, e: Event, target: State, seq: int, at: int) -> RunState:
-    moved = s._replace(seq=seq, at=at, driven=_driven(s, at, s.epoch), wake_at=at)
+    moved = s._replace(seq=seq, at=at, wake_at=at)
     match e:
         case CancelRequested():
             return moved._replace(cancel=s.cancel or e.signal_id)
@@ -281,7 +285,8 @@ def _signal(s: RunState, e: Event, target: State, seq: int, at: int) -> RunState
             return _answered(moved, e.digest, e.outcome, e.result)
         case LateOutcome():
             index = next((i for i, c in enumerate(s.calls) if c.intent == e.of), -1)
-            if index >= 0 and s.calls[index].phase in ("running", "doubt", "interrupted"):
+            open_phases = ("running",) if e.outcome == "unknown" else ("running", "doubt", "interrupted")
+            if index >= 0 and s.calls[index].phase in open_phases:
                 settled = _outcome(moved, index, e, target, seq, at)
                 return settled._replace(wake_at=at)
             return moved

@@ -25,10 +25,12 @@ from devassist.core.events import (
 from devassist.core.states import STATUS, State
 from devassist.core.steps import StepBuilder
 from devassist.core.transitions import CallState, RunState, apply
-from devassist.core.wire import Cutter, Text, parse
+from devassist.core.wire import Cutter, Text, head_of, parse
 
 MODEL_SWITCHED = "model_switched"
 """Degraded: another model than the agent's own was used. Follows from the events; a driver need not record it."""
+UNSTRUCTURED = "unstructured"
+"""Degraded: the model did not keep to the reply format. Follows from the events, too."""
 
 _DEGRADED: dict[str, dict[Lang, str]] = {
     MODEL_SWITCHED: {
@@ -43,13 +45,9 @@ _DEGRADED: dict[str, dict[Lang, str]] = {
         "zh": "答复中的引文未能在检索到的条款原文中逐字核对。",
         "en": "A quotation in the answer was not found verbatim in the retrieved clauses.",
     },
-    "unstructured": {
+    UNSTRUCTURED: {
         "zh": "模型没有按格式作答，答复原样给出。",
         "en": "The model did not keep to the reply format; its answer is given as it stands.",
-    },
-    "context_shortened": {
-        "zh": "对话或步骤过长，较早的内容没有提供给模型。",
-        "en": "The conversation or the run was too long: the model was not shown its older parts.",
     },
 }
 _TITLES: dict[str, str] = {
@@ -61,6 +59,7 @@ _TITLES: dict[str, str] = {
     "token_limit": "The run's token limit was reached",
 } | {c.code: c.title for c in vars(errors).values() if isinstance(c, type) and issubclass(c, DevAssistError)}
 
+_DETAIL_BYTES = 16_000
 _PENDING_KEYS = ("step_index", "call_index", "tool_name", "tool_args", "digest", "since_ms", "wake_at_ms")
 _WAITS = {"backoff": "timer", "child": "child"}
 
@@ -83,6 +82,7 @@ class RunView:
         self._held_at: dict[int, int] = {}
         self._args: dict[int, str] = {}
         self._wait = ("", 0)
+        self._began = 0
         self._switched = False
         self._definition: Definition | None = None
         self.state: RunState | None = None
@@ -92,6 +92,8 @@ class RunView:
         """Fold one event. Raises IllegalTransition and changes nothing."""
         state = self.state = apply(self.state, event, seq, at)
         match event:
+            case RunStarted():
+                self._began = at
             case RunFinished() | RunFailed() | RunAborted():
                 self.end = event
             case Held():
@@ -133,15 +135,13 @@ class RunView:
         """Calls that wait for a person; one whose answer is recorded does not wait any more."""
         if self._folded.state is not State.AWAIT_APPROVAL:
             return []
-        return [
-            (i, c) for i, c in enumerate(self._folded.calls) if c.digest and c.answer is None and c.phase != "done"
-        ]
+        return [(i, c) for i, c in enumerate(self._folded.calls) if c.digest and c.answer is None and c.phase != "done"]
 
     def pending(self, cut: Cutter, *, leave_out: bool = False) -> list[dict[str, Any]]:
         """What the run waits for."""
         state = self._folded
         if self.status == "waiting" and state.state is State.INIT:
-            return [_pending("turn", since_ms=state.at // 1000)]
+            return [_pending("turn", since_ms=self._began // 1000)]
         if state.state is State.WAIT:
             kind, since = self._wait
             return [
@@ -162,8 +162,12 @@ class RunView:
         return found
 
     def _degraded_codes(self) -> tuple[str, ...]:
-        recorded = self.end.degraded if isinstance(self.end, RunFinished) else ()
-        return tuple(dict.fromkeys((MODEL_SWITCHED, *recorded) if self._switched else recorded))
+        codes = [MODEL_SWITCHED] if self._switched else []
+        if isinstance(self.end, RunFinished):
+            reply = self._folded.reply
+            codes += [UNSTRUCTURED] if reply is not None and reply.unstructured else []
+            codes += self.end.degraded
+        return tuple(dict.fromkeys(codes))
 
     def degraded(self) -> list[dict[str, str]]:
         """What was done less well than asked, for people."""
@@ -197,7 +201,7 @@ class RunView:
             "type": f"urn:devassist:error:{end.code}",
             "title": title,
             "status": end.status,
-            "detail": self._text(end.message) or title,
+            "detail": head_of(self._text(end.message) or title, _DETAIL_BYTES),
             "instance": f"/runs/{self._trace_id}",
             "code": end.code,
             "trace_id": self._trace_id,

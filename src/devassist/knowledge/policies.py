@@ -12,16 +12,10 @@ from devassist.knowledge.assets import Asset, Clause, is_date, load_directory
 from devassist.knowledge.lexical import LexicalIndex, Match, Passage
 from devassist.knowledge.references import Article, article_of_label
 from devassist.knowledge.text import has_words
-from devassist.ports.knowledge import ClauseHit
+from devassist.ports.knowledge import RELEVANCE_THRESHOLD, ClauseHit
 
 SAMPLES_DIR = Path(__file__).with_name("samples")
 """The packaged sample policies of an invented province."""
-
-RELEVANCE_THRESHOLD = 0.55
-"""The share (``best_score``) from which a library counts as knowing what a question is about.
-
-One rare term by coincidence gives at most 0.50, so the threshold lies just above. MEASURED
-"""
 
 _DEPTH = 10
 

@@ -39,9 +39,10 @@ from devassist.llm.extractive_texts import (
     program_report,
     quotation,
     tool_failed,
+    unreadable_report,
 )
-from devassist.llm.observations import Seen, read_observation
-from devassist.llm.passages import best_passage
+from devassist.llm.observations import OMITTED, Seen, read_observation
+from devassist.llm.passages import best_passage, grams
 from devassist.llm.turns import Turn, current_turn
 from devassist.ports.model import ModelKind, ModelRequest
 
@@ -111,7 +112,7 @@ def plan(request: ModelRequest) -> Step:
     if EXECUTE in allowed and code is None and not turn.called and _ASKS_TO_WRITE.search(turn.question):
         return _final(CANNOT_WRITE[lang], lang)
     tools = _knowledge_tools(request.agent, allowed)
-    if not tools or _is_small_talk(turn.question):
+    if not tools or (_is_small_talk(turn.question) and not turn.replies):
         return _final(ABILITIES[lang], lang)
     return _from_knowledge(turn, tools, lang)
 
@@ -182,7 +183,9 @@ def _from_knowledge(turn: Turn, tools: tuple[str, ...], lang: Lang) -> Step:
 
 def _quote(hit: dict[str, Any], question: str, lang: Lang) -> str:
     text = str(hit.get("text") or "")
-    passage = best_passage(text, question)
+    parts = OMITTED.split(text)
+    wanted = grams(question)
+    passage = best_passage(max(parts, key=lambda part: len(grams(part) & wanted)), question)
     source = Source(
         title=str(hit.get("title") or hit.get("doc_id") or ""),
         place=str(hit.get("label") or hit.get("heading") or hit.get("clause_id") or ""),
@@ -198,6 +201,8 @@ def _program_answer(turn: Turn, lang: Lang) -> str:
     if not results:
         return NO_RESULT[lang]
     last = results[-1]
-    if last.failure or "exit_code" not in as_object(last.value):
-        return tool_failed(lang, last.failure or last.raw)
+    if last.failure:
+        return tool_failed(lang, last.failure)
+    if "exit_code" not in as_object(last.value):
+        return unreadable_report(lang, last.raw)
     return program_report(lang, as_object(last.value))

@@ -128,6 +128,11 @@ def program_report(lang: Lang, result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def unreadable_report(lang: Lang, beginning: str) -> str:
+    said = "代码已运行，但结果没能完整读取，开头是：" if lang == "zh" else "The code was run; its result begins:"
+    return f"{said}\n{_fenced(beginning)}"
+
+
 def _fenced(text: str) -> str:
     """A code block that no line of ``text`` can end."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)

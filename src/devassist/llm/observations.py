@@ -1,4 +1,8 @@
-"""What a prompt shows of a tool's result, read back. Pure and total: a cut or unreadable text is said to be so."""
+"""What a prompt shows of a tool's result, read back. Pure and total.
+
+A result is shown as its JSON, a failure as a sentence. A long text has its middle replaced by ``OMITTED``, which may
+stand inside a JSON string, so no quotation may reach across it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,8 @@ from typing import Any, cast
 
 from devassist.llm.classify import as_object
 
+OMITTED = re.compile(r"… \d+ characters omitted …")
+_CUT_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?(?=… \d+ characters omitted …)")
 _LISTS = re.compile(r'"(?:matches|hits)"\s*:\s*\[\s*')
 _NEXT = re.compile(r"\s*,\s*")
 _FAILURE_CHARS = 500
@@ -18,7 +24,7 @@ _FAILURE_CHARS = 500
 class Seen:
     """``hits`` are the objects of ``matches`` or ``hits``; ``failure`` is what a failed tool said, else empty.
 
-    ``value`` is the JSON of the text, None when it holds none; ``raw`` its beginning, for people.
+    ``value`` is the JSON of the text, None when it is none or was cut beyond reading; ``raw`` is its beginning.
     """
 
     value: object
@@ -30,11 +36,10 @@ class Seen:
 def read_observation(text: str) -> Seen:
     """Read one observation. A JSON text that was cut for length still gives the hits that are whole."""
     raw = text.strip()[:_FAILURE_CHARS]
-    value = _first_json(text)
+    value = _json_object(text)
     fields = as_object(value)
     if value is None:
-        hits = _whole_hits(text)
-        return Seen(None, hits, "" if hits else raw, raw)
+        return Seen(None, _whole_hits(text), "" if raw.startswith("{") else raw or "(empty)", raw)
     listed = fields.get("matches", fields.get("hits"))
     hits = tuple(one for one in map(as_object, cast("list[object]", listed)) if one) if isinstance(listed, list) else ()
     error = fields.get("error")
@@ -44,14 +49,15 @@ def read_observation(text: str) -> Seen:
     return Seen(value, hits, failure, raw)
 
 
-def _first_json(text: str) -> object | None:
-    at = text.find("{")
-    if at < 0:
+def _json_object(text: str) -> object | None:
+    if not text.lstrip().startswith("{"):
         return None
-    try:
-        return cast("object", json.JSONDecoder().raw_decode(text, at)[0])
-    except (ValueError, RecursionError):
-        return None
+    for candidate in (text, _CUT_ESCAPE.sub(r"\1", text)):
+        try:
+            return cast("object", json.loads(candidate))
+        except (ValueError, RecursionError):
+            continue
+    return None
 
 
 def _whole_hits(text: str) -> tuple[dict[str, Any], ...]:

@@ -43,6 +43,7 @@ def best_passage(text: str, question: str, limit: int = 600) -> str:
     wanted = grams(question)
     spans = sentences(text)
     shared = [grams(text[begin:end]) & wanted for begin, end in spans]
+    reachable = frozenset[str]().union(*shared)
     best: tuple[int, int, int, int] | None = None
     for first, (begin, _) in enumerate(spans):
         covered: frozenset[str] = frozenset()
@@ -50,7 +51,11 @@ def best_passage(text: str, question: str, limit: int = 600) -> str:
             end = spans[last][1]
             if last > first and end - begin > limit:
                 break
+            if not shared[last] and last > first:
+                continue  # it could only make the passage longer
             covered |= shared[last]
             rank = (-len(covered), end - begin, begin, end)
             best = rank if best is None else min(best, rank)
+            if covered == reachable:
+                break
     return text if best is None else text[best[2] : best[3]].strip()

@@ -64,7 +64,7 @@ def prompt_digest(request: ModelRequest) -> str:
 
 
 class Recorded:
-    """Gives the record of ``request.attempt``; records of one run only. Raises ConfigInvalid when two share an attempt."""
+    """Gives the record of ``request.attempt``. Raises ConfigInvalid when two share one: records are of one run."""
 
     def __init__(self, records: Iterable[Record], *, name: str = "recorded") -> None:
         self._records: dict[int, Record] = {}
@@ -157,7 +157,10 @@ def to_line(record: Record) -> str:
 
 
 def load_records(path: Path, trace_id: str | None = None) -> Sequence[Record]:
-    """The records of a file, of one run when ``trace_id`` is given. Raises ConfigInvalid naming the line that is wrong."""
+    """The records of a file, of one run when ``trace_id`` is given.
+
+    Raises ConfigInvalid naming the file, or the line that is wrong.
+    """
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, ValueError) as error:
@@ -178,5 +181,5 @@ def _from_line(line: str, where: str) -> Record:
 
 
 def _reply(data: dict[str, Any]) -> ModelReply:
-    calls = tuple(NativeCall(**call) for call in data["calls"])
-    return ModelReply(**{**data, "calls": calls})
+    fields: dict[str, Any] = {**data, "calls": tuple(NativeCall(**call) for call in data["calls"])}
+    return ModelReply(**fields)

@@ -77,7 +77,7 @@ def read_reply(body: object, *, status: int = 200) -> ModelReply:
     message = as_object(choice.get("message"))
     text, reasoning = _content(message)
     calls = CallAssembler()
-    calls.add([{"index": index, **call} for index, call in enumerate(_call_list(message))])
+    calls.add([{**call, "index": index} for index, call in enumerate(_call_list(message))])
     return ModelReply(
         text=sound(text or _string(message.get("refusal"))),
         calls=_sound_calls(calls),

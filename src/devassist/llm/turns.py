@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from devassist.core.messages import ChatMessage
+from devassist.core.react import is_correction
 
 _OBSERVATION = re.compile(r"\s*Observation[^:：\n]{0,80}[:：][ \t]*\n?")
 _ACTION = re.compile(r"^[ \t]*Action[ \t]*[:：][ \t]*tool[ \t]*[:：][ \t]*([A-Za-z0-9_.-]+)", re.MULTILINE)
@@ -64,7 +65,3 @@ def current_turn(messages: Sequence[ChatMessage]) -> Turn:
             since = 0
     question = messages[start].content if start >= 0 else ""
     return Turn(question, tuple(replies), tuple(observations), tuple(called), since)
-
-
-def is_correction(text: str) -> bool:
-    return False

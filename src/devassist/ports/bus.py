@@ -37,6 +37,10 @@ class Bus(Protocol):
         """The run's journal moved."""
         ...
 
+    def touch_all(self) -> None:
+        """Wake every follower here."""
+        ...
+
     def end(self, stream: bytes) -> None:
         """No more of this run."""
         ...

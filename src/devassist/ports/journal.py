@@ -59,6 +59,8 @@ class Head:
     wake_at: int = 0
     flags: str = ""
     idem: bytes | None = None
+    head_at: int = -1
+    """The time of the newest event, -1 where a store keeps none beside its events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +231,8 @@ class Inspection:
 
 
 class Inspector(Protocol):
-    """Raw rows for verification: what is stored, without trusting any of it."""
+    """Raw rows for verification: what is stored, without trusting any of it. Columns may hold values of the wrong type;
+    text that is not UTF-8 comes with its bytes escaped."""
 
     async def raw_events(self, scope: Scope, stream: bytes) -> list[Record]:
         """All rows of the stream as they stand, no check made."""

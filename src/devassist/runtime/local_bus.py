@@ -69,6 +69,10 @@ class LocalBus:
         if topic is not None:
             topic.bump()
 
+    def touch_all(self) -> None:
+        for topic in self._topics.values():
+            topic.bump()
+
     def end(self, stream: bytes) -> None:
         self.touch(stream)
 

@@ -118,12 +118,18 @@ class Performer:
             run.request.as_of,
         )  # fmt: skip
         args: dict[str, Any] = json.loads(run.texts[intent.args])
+        spec = run.definition.spec(intent.tool)
+        if spec is not None and spec.needs_approval and intent.attempt == 1:
+            return _returned(run, of, ToolNeedsApproval("this tool needs a person's approval"), 0)
         try:
             outcome = await self.tools.call(run.scope, intent.tool, args, context)
         except CallerError as error:
             # The registry refused: the tool is gone, or its schema changed since the run began.
             outcome = ToolFailure(error.code, error.detail, error.status)
         except ServiceFault as error:
+            if intent.effect == "once":
+                # The effect may have happened before the fault: that is a doubt, not a failure.
+                return ToolReturned(of, "unknown", self.clock.now_us() - started, code=error.code)
             return ToolReturned(of, "fault", self.clock.now_us() - started, code=error.code, status=error.status)
         return _returned(run, of, outcome, self.clock.now_us() - started)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Literal
 
@@ -101,11 +101,20 @@ class Service:
     def draining(self) -> bool:
         return self._draining
 
-    def stop_accepting(self) -> None:
-        """From now on ``start`` raises Draining, and followers end their streams."""
+    def stop_accepting(self, grace_s: float = 3.0) -> None:
+        """From now on ``start`` raises Draining, followers end their streams, and after ``grace_s`` so does who waits
+        for a run's answer. Idempotent."""
+        if self._draining:
+            return
         self._draining = True
-        for stream in list(self._tasks):
-            self.bus.touch(stream)
+        self.bus.touch_all()
+        asyncio.get_running_loop().call_later(grace_s, self._let_go)
+
+    def _let_go(self) -> None:
+        for waiters in self._waiters.values():
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
 
     async def drain(self, grace_s: float = 5.0) -> None:
         """Stop accepting, let runs finish within ``grace_s``, then leave the rest to the next process. Idempotent."""
@@ -120,10 +129,7 @@ class Service:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.heads.release(SYSTEM, list(self._owned.items()))
-        for waiters in self._waiters.values():
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
+        self._let_go()
 
     async def _every(self, seconds: float, action: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -315,7 +321,8 @@ class Service:
 
     async def view(self, scope: Scope, stream: bytes) -> RunView:
         """The run as the journal has it now. Raises RunNotFound."""
-        return await load(self.journal, scope, stream)
+        head = await self.heads.head(scope, stream)
+        return replace(await load(self.journal, scope, stream), driven=head.driving)
 
     async def cancel(self, scope: Scope, stream: bytes) -> bool:
         """Ask that the run end; false when it is closed already. Raises RunNotFound."""

@@ -19,12 +19,13 @@ Placed = tuple[Event, int, int]
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """``texts`` lacks what was erased."""
+    """``texts`` lacks what was erased. ``driven``: whether a run in INIT has its turn."""
 
     stream: bytes
     state: RunState
     placed: list[Placed]
     texts: dict[str, str]
+    driven: bool = True
 
     def text(self, ref: str) -> str | None:
         return self.texts.get(ref)

@@ -24,6 +24,8 @@ class Rows(Protocol):
 class Database(Protocol):
     """An ``apsw.Connection``. Raises apsw.Error."""
 
+    @property
+    def in_transaction(self) -> bool: ...
     def execute(self, statements: str, bindings: Bindings = None) -> Rows: ...
     def executemany(self, statements: str, sequenceofbindings: Iterable[Sequence[Any]]) -> Rows: ...
     def close(self) -> None: ...
@@ -45,7 +47,8 @@ def immediate(db: Database) -> Generator[None]:
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
+        db.execute("COMMIT")
     except BaseException:
-        db.execute("ROLLBACK")
+        if db.in_transaction:  # SQLite may have rolled back itself: disk full, I/O error
+            db.execute("ROLLBACK")
         raise
-    db.execute("COMMIT")

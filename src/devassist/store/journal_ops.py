@@ -42,7 +42,7 @@ def head_of(row: Sequence[Any]) -> Head:
     """A Head from a row of ``SELECT * FROM heads``."""
     values = [v for i, v in enumerate(row) if i != _HEAD_AT]
     values[_DRIVING] = bool(values[_DRIVING])
-    return Head(*values)
+    return Head(*values, head_at=row[_HEAD_AT])
 
 
 def _insert(

@@ -3,13 +3,15 @@
 ``blob`` = version byte + nonce (12) + AES-256-GCM(flag byte + salt (16) + body), with the reference and the domain as
 associated data: a sealed text fits one reference in one domain only. ``body`` is UTF-8, or its zstd frame where flag is
 1 (from 512 bytes on, and only when that is smaller). HMAC and AES keys derive from the domain's key by HKDF-SHA-256,
-one each. The public domain is unsealed: version byte + flag byte + body, its salt 16 zero bytes.
+one each. The public domain is unsealed: version byte + flag byte + body, its salt 16 zero bytes; where the body is a
+zstd frame its SHA-256, cut to 8 bytes, stands before it: many frames unpack to one text, and only one was stored.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+from hashlib import sha256
 
 import zstandard
 from cryptography.exceptions import InvalidTag
@@ -32,6 +34,7 @@ _VERSION = b"\x01"
 _PLAIN, _ZSTD = b"\x00", b"\x01"
 _NONCE = 12
 _HEAD = 1 + len(PUBLIC_SALT)
+_SUM = 8
 _MAC_INFO, _AES_INFO = b"devassist/payload/mac/1", b"devassist/payload/aes/1"
 
 
@@ -140,6 +143,8 @@ def seal_public(text: str) -> Payload:
     """A text that is nobody's, unsealed. Raises NotCanonical for a lone surrogate, TooLarge."""
     data = _encode(text)
     flag, body = _pack(data)
+    if flag == _ZSTD:
+        body = sha256(body).digest()[:_SUM] + body
     return Payload(commit(PUBLIC_SALT, data), PUBLIC_DOMAIN, _VERSION + flag + body, text)
 
 
@@ -148,8 +153,13 @@ def open_public(payload: Payload) -> str:
     blob = payload.blob
     if blob[:1] != _VERSION:
         raise _corrupt(payload, f"version {blob[:1].hex() or 'none'} is not known")
+    flag, body = blob[1:2], blob[2:]
+    if flag == _ZSTD:
+        known, body = body[:_SUM], body[_SUM:]
+        if sha256(body).digest()[:_SUM] != known:
+            raise _corrupt(payload, "the stored bytes were changed")
     try:
-        data = _unpack(blob[1:2], blob[2:])
+        data = _unpack(flag, body)
     except ValueError as error:
         raise _corrupt(payload, str(error)) from None
     if commit(PUBLIC_SALT, data) != payload.ref:

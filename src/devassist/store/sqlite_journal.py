@@ -237,7 +237,8 @@ class SqliteJournal:
     # -- Inspector -----------------------------------------------------------------------------------------------
 
     async def raw_events(self, scope: Scope, stream: bytes) -> list[Record]:
-        return [Record(*r) for r in self._reader.execute(SQL["read"], (stream, -(2**62), -1))]
+        rows = self._reader.execute(SQL["raw_events"], (stream,))
+        return [Record(s, seq, at, _raw_text(kind), body, link, row) for s, seq, at, kind, body, link, row in rows]
 
     async def raw_payload(self, scope: Scope, ref: str) -> Payload | None:
         try:
@@ -247,7 +248,12 @@ class SqliteJournal:
         return Payload(*row) if row else None
 
     async def raw_signals(self, scope: Scope, stream: bytes) -> list[tuple[str, int]]:
-        return [(str(s), int(q)) for s, q in self._reader.execute(SQL["signals_of"], (stream,))]
+        return [(_raw_text(name), seq) for name, seq in self._reader.execute(SQL["raw_signals"], (stream,))]
+
+
+def _raw_text(stored: bytes | None) -> str:
+    """Text as it stands, also where it is not UTF-8: verification names the row rather than failing at it."""
+    return "" if stored is None else stored.decode("utf-8", "backslashreplace")
 
 
 def _with(run: NewRun, payloads: tuple[Payload, ...]) -> NewRun:

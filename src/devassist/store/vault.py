@@ -160,8 +160,11 @@ def _prepare(directory: Path) -> Path:
         directory.chmod(0o700)  # whatever the umask took
         _sync(directory.parent)
     path = directory / FILE
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    _sync(directory)
+    if not path.exists():
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.fchmod(handle, 0o600)
+        os.close(handle)
+        _sync(directory)
     return path
 
 

@@ -43,11 +43,9 @@ def quick_accept(schema: Any) -> Accept | None:
         return _one_of(rule["enum"])
     stated = rule.get("type")
     kinds: list[str] = [stated] if isinstance(stated, str) else cast("list[str]", stated or [])
-    main = [kind for kind in kinds if kind != "null"]
-    if not main:
-        return None
     if wanted == {"type"}:
         return _of_class(frozenset(cls for kind in kinds for cls in _CLASSES[kind]))
+    main = [kind for kind in kinds if kind != "null"]
     if len(main) != 1 or wanted - {"type"} - _FOR_KIND.get(main[0], set()):
         return None
     check = {"object": _object, "array": _array, "string": _string}.get(main[0], _number)(rule)

@@ -162,8 +162,10 @@ class _Threads:
 
         threading.Thread(target=work, name=f"tool-{tool.spec.name}", daemon=True).start()
         value, error = await done
+        if isinstance(error, Exception):
+            raise error
         if error is not None:
-            raise error if isinstance(error, Exception) else _fault(tool.spec, error)
+            raise _fault(tool.spec, error) from error
         return await value if inspect.isawaitable(value) else value
 
 

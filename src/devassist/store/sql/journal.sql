@@ -98,5 +98,8 @@ SELECT coalesce(max(id), 0) FROM events;
 -- name: payload
 SELECT ref, domain, blob FROM payloads WHERE ref = ?;
 
--- name: signals_of
-SELECT signal_id, seq FROM signals WHERE stream = ? ORDER BY seq;
+-- name: raw_events
+SELECT stream, seq, at, CAST(kind AS BLOB), body, hash, id FROM events WHERE stream = ? ORDER BY seq;
+
+-- name: raw_signals
+SELECT CAST(signal_id AS BLOB), seq FROM signals WHERE stream = ? ORDER BY seq;

@@ -1,0 +1,176 @@
+"""For administrators: the list of traces, one trace with its evidence, and the decision log."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from devassist.api.auth import identity
+from devassist.api.routes_runs import JsonResponse, answer_of, services, trace
+from devassist.core.definition import Definition
+from devassist.core.errors import Forbidden, InvalidRequest
+from devassist.core.events import RunStarted
+from devassist.core.graph import mermaid
+from devassist.core.ids import first_at, time_of
+from devassist.core.scope import Scope
+from devassist.core.states import STATUS, State
+from devassist.ports.decision_log import LogQuery
+from devassist.ports.journal import Head, HeadQuery, Record
+from devassist.runtime.services import Services
+from devassist.runtime.view import decoded, texts_of
+
+router = APIRouter(prefix="/admin")
+_STATES = {"succeeded": ("FINAL_ANSWER",), "failed": ("ERROR",), "cancelled": ("ABORTED",),
+           "awaiting_approval": ("AWAIT_APPROVAL",), "waiting": ("WAIT", "INIT"),
+           "running": ("LLM_DECIDE", "TOOL_EXECUTE")}  # fmt: skip
+_PREVIEW = 200
+
+
+def administrator(request: Request) -> Scope:
+    """Raises Forbidden for anyone else."""
+    scope = identity(request)
+    if not scope.is_admin:
+        raise Forbidden("this needs the role admin")
+    return scope
+
+
+@router.get("/agent-traces")
+async def traces(
+    request: Request,
+    status: str | None = None,
+    user: str | None = None,
+    conversation_id: str | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    q: str | None = None,
+    before: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> Response:
+    """Runs, newest first; ``next`` is the ``before`` of the next page. ``q`` searches all texts of the runs."""
+    s, scope = services(request), administrator(request)
+    if status is not None and status not in _STATES:
+        raise InvalidRequest(f"status must be one of {', '.join(_STATES)}", errors=(("/query/status", "unknown status"),))
+    actor = None if user is None else await s.vault.find(scope, "user", user) or bytes(16)
+    if q is not None:
+        return JsonResponse(await _search(s, scope, q, limit, before))
+    bound = trace(before) if before else first_at(until_ms * 1000) if until_ms is not None else None
+    query = HeadQuery(
+        states=_STATES[status] if status else (), actor=actor, conversation=conversation_id, before=bound,
+        since=None if since_ms is None else first_at(since_ms * 1000), limit=limit + 1,
+    )  # fmt: skip
+    heads = await s.heads.list(scope, query)
+    rows = [await trace_row(s, scope, head) for head in heads[:limit]]
+    following = rows[-1]["trace_id"] if len(heads) > limit else None
+    return JsonResponse({"traces": rows, "next": following, "lag": 0})
+
+
+async def _search(s: Services, scope: Scope, q: str, limit: int, before: str | None) -> dict[str, Any]:
+    page = await s.log.query(scope, LogQuery(text=q, limit=200, after=before))
+    ids = list(dict.fromkeys(row["trace_id"] for row in page.rows if row["trace_id"]))[:limit]
+    rows = [await trace_row(s, scope, await s.heads.head(scope, bytes.fromhex(i))) for i in ids]
+    return {"traces": rows, "next": page.next, "lag": page.lag}
+
+
+async def trace_row(s: Services, scope: Scope, head: Head) -> dict[str, Any]:
+    """One run as the list shows it, read from its first event and its head."""
+    placed = decoded(await s.journal.read(scope, head.stream, -1, 1))
+    started = placed[0][0]
+    assert isinstance(started, RunStarted), "a run begins with INIT"
+    texts = await texts_of(s.journal, scope, head.stream, placed)
+    names = await s.vault.load(frozenset({bytes.fromhex(started.actor)}))
+    name = names.get(bytes.fromhex(started.actor))
+    message = texts.get(started.message)
+    definition = texts.get(started.definition)
+    return {
+        "trace_id": head.stream.hex(),
+        "status": status_of(head),
+        "state": head.state,
+        "agent": started.agent,
+        "user": name.name if name else None,
+        "conversation_id": head.conversation,
+        "message": None if message is None else message[:_PREVIEW],
+        "model": Definition.from_json(definition).model if definition else None,
+        "started_at_ms": time_of(head.stream) // 1000,
+        "events": head.head_seq + 1,
+        "replaces": started.replaces,
+        "erased": message is None,
+    }
+
+
+def status_of(head: Head) -> str:
+    if head.state == "INIT" and head.driving:
+        return "running"
+    return STATUS[State(head.state)]
+
+
+@router.get("/agent-traces/{trace_id}")
+async def trace_detail(
+    request: Request,
+    trace_id: str,
+    after: int = -1,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 500,
+) -> Response:
+    """One run: steps, raw events (a page from ``after`` on), graph, and verification."""
+    s, scope = services(request), administrator(request)
+    stream = trace(trace_id)
+    view = await s.service.view(scope, stream)
+    records = await s.journal.read(scope, stream, after, limit + 1)
+    page = records[:limit]
+    report = await s.auditor.verify(scope, stream)
+    return JsonResponse(
+        {
+            **answer_of(view, admin=True),
+            "events": [event_row(r) for r in page],
+            "next_after": page[-1].seq if len(records) > limit else None,
+            "graph": mermaid(view.placed, view.text),
+            "verification": report_row(report),
+        }
+    )
+
+
+def event_row(record: Record) -> dict[str, Any]:
+    """A stored event: its place, its body as JSON, its hash."""
+    return {
+        "seq": record.seq, "at_us": record.at, "kind": record.kind, "body": json.loads(record.body),
+        "hash": record.hash.hex(),
+    }  # fmt: skip
+
+
+def report_row(report: Any) -> dict[str, Any]:
+    return asdict(report)
+
+
+@router.get("/decision-log")
+async def decision_log(
+    request: Request,
+    trace_id: str | None = None,
+    kind: str | None = None,
+    state: str | None = None,
+    error_code: str | None = None,
+    tool_name: str | None = None,
+    user_id: str | None = None,
+    conversation_id: str | None = None,
+    agent: str | None = None,
+    step: int | None = None,
+    since: int | None = None,
+    until: int | None = None,
+    text: str | None = None,
+    after: str | None = None,
+    oldest_first: bool = False,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> Response:
+    """Rows of the decision log; every column filters. ``since`` and ``until`` are microseconds since the epoch."""
+    s, scope = services(request), administrator(request)
+    query = LogQuery(
+        trace_id=trace_id, kind=kind, state=state, error_code=error_code, tool_name=tool_name, user_id=user_id,
+        conversation_id=conversation_id, agent=agent, step=step, since=since, until=until, text=text, after=after,
+        oldest_first=oldest_first, limit=limit,
+    )  # fmt: skip
+    page = await s.log.query(scope, query)
+    return JsonResponse({"rows": page.rows, "next": page.next, "lag": page.lag})
+
+

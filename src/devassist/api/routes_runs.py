@@ -1,0 +1,184 @@
+"""Beginning runs and following them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Literal
+
+import orjson
+from fastapi import APIRouter, Request
+from pydantic import ValidationError
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from devassist.api.auth import identity
+from devassist.api.problems import pointed
+from devassist.api.schemas import Answer, ChatRequest, Problem
+from devassist.api.sse import RunStream
+from devassist.core.errors import InvalidRequest, RunNotFound
+from devassist.core.event_codec import refs
+from devassist.core.graph import mermaid
+from devassist.core.view import summary
+from devassist.runtime.service import Started
+from devassist.runtime.services import Services
+from devassist.runtime.view import RunView
+
+router = APIRouter()
+_KEY_LENGTH = 255
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "content": {"application/problem+json": {}}} for status in (400, 404, 409, 413, 422, 429, 503)
+}
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": ChatRequest.model_json_schema(ref_template="#/components/schemas/{model}")}},
+    }
+}
+
+
+class JsonResponse(Response):
+    media_type = "application/json"
+
+    def __init__(self, content: Any, status_code: int = 200, headers: dict[str, str] | None = None) -> None:
+        super().__init__(orjson.dumps(content), status_code, headers)
+
+
+class AsgiResponse(Response):
+    """Lets an ASGI callable stand where a Response is expected, without Starlette's streaming machinery."""
+
+    def __init__(self, app: RunStream) -> None:
+        super().__init__()
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+
+def services(request: Request) -> Services:
+    return request.app.state.services
+
+
+def trace(trace_id: str) -> bytes:
+    """Raises RunNotFound for what cannot be a trace id."""
+    try:
+        stream = bytes.fromhex(trace_id)
+    except ValueError:
+        stream = b""
+    if len(stream) != 16 or stream.hex() != trace_id:
+        raise RunNotFound("a trace_id is 32 lower-case hex digits")
+    return stream
+
+
+def answer_of(view: RunView, *, admin: bool) -> dict[str, Any]:
+    return summary(view.placed, view.text, trace_id=view.stream.hex(), admin=admin, driven=view.driven)
+
+
+async def _body(request: Request) -> ChatRequest:
+    try:
+        return ChatRequest.model_validate_json(await request.body())
+    except ValidationError as error:
+        found = pointed(error)
+        raise InvalidRequest(
+            f"{len(found)} field(s) do not fit the schema; see errors",
+            errors=tuple((f["path"], f["message"]) for f in found),
+        ) from None
+
+
+async def _begin(request: Request, where: Literal["chat", "agent"], stream: bool) -> Response:
+    s, scope = services(request), identity(request)
+    body = await _body(request)
+    key = request.headers.get("idempotency-key")
+    if key is not None and not 1 <= len(key) <= _KEY_LENGTH:
+        raise InvalidRequest(f"Idempotency-Key must be 1 to {_KEY_LENGTH} characters")
+    start = await s.intake.prepare(scope, where, body.submission(), key=key, watched=stream)
+    started = await s.service.start(scope, start)
+    headers = {} if started.created else {"Idempotent-Replay": "true"}
+    if stream:
+        return _stream(s, started, admin=scope.is_admin)
+    view = await s.service.wait(scope, started.stream)
+    return JsonResponse(answer_of(view, admin=scope.is_admin), headers=headers)
+
+
+def _stream(s: Services, started: Started, *, admin: bool) -> Response:
+    headers = () if started.created else ((b"idempotent-replay", b"true"),)
+    return AsgiResponse(
+        RunStream(s.service, started.stream, admin=admin, watching=started.created, headers=headers)
+    )  # fmt: skip
+
+
+@router.post("/chat", response_model=Answer, responses=_PROBLEMS, openapi_extra=_BODY)
+async def chat(request: Request, stream: bool = False) -> Response:
+    """Ask; the service routes to an agent, to document search, or to plain chat, and says why."""
+    return await _begin(request, "chat", stream)
+
+
+@router.post("/agent", response_model=Answer, responses=_PROBLEMS, openapi_extra=_BODY)
+async def agent(request: Request, stream: bool = False) -> Response:
+    """Run an agent (``dev`` when none is named)."""
+    return await _begin(request, "agent", stream)
+
+
+@router.get("/runs/{trace_id}", response_model=Answer, responses=_PROBLEMS)
+async def run(request: Request, trace_id: str) -> Response:
+    """Where a run stands, or what it came to."""
+    s, scope = services(request), identity(request)
+    view = await s.service.view(scope, trace(trace_id))
+    return JsonResponse(answer_of(view, admin=scope.is_admin))
+
+
+@router.get("/runs/{trace_id}/events", responses=_PROBLEMS)
+async def events(request: Request, trace_id: str, after: str | None = None) -> Response:
+    """Follow a run as server-sent events, from ``Last-Event-ID`` or ``after`` on; 204 when nothing can follow."""
+    s, scope = services(request), identity(request)
+    stream = trace(trace_id)
+    head = await s.heads.head(scope, stream)
+    if head.kind != "run":
+        raise RunNotFound(f"no run {trace_id}")
+    given = request.headers.get("last-event-id") if after is None else after
+    position, readable = -1, True
+    if given is not None:
+        readable = given.isdigit() and len(given) < 10 and int(given) <= head.head_seq
+        position = int(given) if readable else -1
+    closed = head.state in ("FINAL_ANSWER", "ERROR", "ABORTED")
+    if closed and position == head.head_seq:
+        return Response(status_code=204)
+    return AsgiResponse(
+        RunStream(s.service, stream, after=position, admin=scope.is_admin, resync=not readable)
+    )  # fmt: skip
+
+
+@router.post("/runs/{trace_id}/cancel", responses=_PROBLEMS)
+async def cancel(request: Request, trace_id: str) -> Response:
+    """Ask that the run end; a no-op on a run that has ended."""
+    s, scope = services(request), identity(request)
+    stream = trace(trace_id)
+    asked = await s.service.cancel(scope, stream)
+    if asked:
+        try:
+            async with asyncio.timeout(5):
+                view = await s.service.wait(scope, stream)
+        except TimeoutError:
+            view = await s.service.view(scope, stream)
+    else:
+        view = await s.service.view(scope, stream)
+    return JsonResponse(answer_of(view, admin=scope.is_admin))
+
+
+@router.get("/runs/{trace_id}/graph.mmd", responses=_PROBLEMS)
+async def graph(request: Request, trace_id: str, full: bool = False) -> Response:
+    """The execution graph as Mermaid text."""
+    s, scope = services(request), identity(request)
+    view = await s.service.view(scope, trace(trace_id))
+    return Response(mermaid(view.placed, view.text, full=full), media_type="text/plain; charset=utf-8")
+
+
+@router.get("/runs/{trace_id}/payloads/{ref}", responses=_PROBLEMS)
+async def payload(request: Request, trace_id: str, ref: str) -> Response:
+    """A whole text that the wire cut."""
+    s, scope = services(request), identity(request)
+    view = await s.service.view(scope, trace(trace_id))
+    named = {r for event, _, _ in view.placed for r in refs(event)}
+    text = view.text(ref) if ref in named else None
+    if text is None:
+        raise RunNotFound("this run names no such payload, or it was erased")
+    return Response(text, media_type="text/plain; charset=utf-8", headers={"X-Content-Type-Options": "nosniff"})

@@ -1,0 +1,34 @@
+"""Everything that the thin layers may reach, handed over by bootstrap in one frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from devassist.ports.agents import AgentCatalog
+from devassist.ports.audit import Auditor
+from devassist.ports.decision_log import DecisionLog
+from devassist.ports.journal import Heads, Journal
+from devassist.ports.knowledge import PolicyLibrary
+from devassist.ports.metrics import Metrics
+from devassist.ports.tools import ToolBox
+from devassist.ports.vault import Vault
+from devassist.runtime.intake import Intake
+from devassist.runtime.service import Service
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    service: Service
+    intake: Intake
+    catalog: AgentCatalog
+    tools: ToolBox
+    library: PolicyLibrary
+    journal: Journal
+    heads: Heads
+    vault: Vault
+    log: DecisionLog
+    auditor: Auditor
+    metrics: Metrics
+    model: str
+    close: Callable[[], Awaitable[None]]
