@@ -47,7 +47,7 @@ async def open_services(settings: Settings, *, drive: bool) -> Services:
     journal = await SqliteJournal.open(settings.journal_path, vault)
     log = await SqliteLog.open(settings.data_dir / "log.db", journal, journal, vault)
     clock, bus, history = SystemClock(), LocalBus(), History(journal, journal)
-    library = PolicyFiles.load(settings.policy_dir or SAMPLES_DIR, today=lambda: datetime.now(UTC).astimezone().date().isoformat())
+    library = PolicyFiles.load(settings.policy_dir or SAMPLES_DIR, today=_today)
     tools = ToolRegistry([get_policy_tool(library)])
     checker = SchemaChecker()
     models = await _models(settings)
@@ -93,6 +93,11 @@ async def open_services(settings: Settings, *, drive: bool) -> Services:
         vault=vault, log=log, auditor=RecordAuditor(journal, journal, journal, vault, checker), metrics=metrics,
         model=f"{models['agent'].kind}:{models['agent'].name}", close=close,
     )  # fmt: skip
+
+
+def _today() -> str:
+    """The day by this host's time zone: the one that "in force" is asked by when nobody names another."""
+    return datetime.now(UTC).astimezone().date().isoformat()
 
 
 async def _models(settings: Settings) -> Mapping[str, Model]:

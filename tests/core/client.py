@@ -34,8 +34,8 @@ class Client:
                 assert message["content"]
                 self.text += message["content"]
             case "reset":
-                assert message["attempt"] == self.attempt
-                self.text = ""
+                assert message["attempt"] >= self.attempt
+                self.attempt, self.text = message["attempt"], ""
             case _:
                 pass
 

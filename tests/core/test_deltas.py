@@ -39,6 +39,14 @@ def test_a_new_attempt_starts_over() -> None:
     assert client.text == "other"
 
 
+def test_an_empty_answer_takes_back_what_was_shown() -> None:
+    """An older attempt's text does not stay where the last attempt has none."""
+    heard, client = Heard(), Client()
+    for message in [*heard.delta(1, 0, "draft"), *heard.settle(2, "")]:
+        client.one(message)
+    assert (client.text, client.attempt) == ("", 2)
+
+
 pieces = st.one_of(
     st.tuples(st.just("delta"), st.integers(0, 3), st.integers(0, 40), st.integers(0, 40)),
     st.tuples(st.just("partial"), st.integers(0, 3), st.integers(0, 40), st.just(0)),

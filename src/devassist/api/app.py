@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import FastAPI
-from fastapi.responses import ORJSONResponse
 from starlette.types import ASGIApp
 
 from devassist.api import routes_admin, routes_meta, routes_runs, routes_static
@@ -23,7 +22,7 @@ def create_app(settings: Settings, opener: Opener) -> ASGIApp:
     """``opener`` builds the services in the serving loop; they are closed when the server stops."""
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         services = await opener()
         app.state.services = services
         edge.metrics = services.metrics
@@ -34,7 +33,6 @@ def create_app(settings: Settings, opener: Opener) -> ASGIApp:
 
     app = FastAPI(
         title="DevAssist", version=version("devassist"), lifespan=lifespan, docs_url=None, redoc_url=None,
-        default_response_class=ORJSONResponse,
     )  # fmt: skip
     app.state.max_body = settings.max_body_bytes
     install(app)

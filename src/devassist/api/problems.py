@@ -97,7 +97,7 @@ def install(app: FastAPI) -> None:
         )  # fmt: skip
 
     async def unexpected(request: Request, error: Exception) -> Response:
-        log.exception("unexpected error", exc_info=error)
+        log.error("unexpected error", exc_info=error)
         return problem(
             500, "internal", "Internal error", "The service failed; its log has the reason under this request_id.",
             instance=request.url.path, request_id=request_id(request),

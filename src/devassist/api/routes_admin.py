@@ -53,7 +53,7 @@ async def traces(
     """Runs, newest first; ``next`` is the ``before`` of the next page. ``q`` searches all texts of the runs."""
     s, scope = services(request), administrator(request)
     if status is not None and status not in _STATES:
-        raise InvalidRequest(f"status must be one of {', '.join(_STATES)}", errors=(("/query/status", "unknown status"),))
+        raise InvalidRequest(f"status must be one of {', '.join(_STATES)}", errors=(("/query/status", "unknown"),))
     actor = None if user is None else await s.vault.find(scope, "user", user) or bytes(16)
     if q is not None:
         return JsonResponse(await _search(s, scope, q, limit, before))
@@ -126,7 +126,7 @@ async def trace_detail(
             **answer_of(view, admin=True),
             "events": [event_row(r) for r in page],
             "next_after": page[-1].seq if len(records) > limit else None,
-            "graph": mermaid(view.placed, view.text),
+            "graph": mermaid(view.events, view.text),
             "verification": report_row(report),
         }
     )

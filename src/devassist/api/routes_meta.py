@@ -55,14 +55,14 @@ async def metrics(request: Request) -> Response:
 @router.get("/agents")
 async def agents(request: Request) -> Response:
     """The declared agents."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": a.name,
-            "description": dict(a.description),
+            "description": {"zh": a.description.zh, "en": a.description.en},
             "tools": a.tools if isinstance(a.tools, str) else list(a.tools),
-            "release": a.release,
+            "release": a.released,
             "grounded": a.grounded,
-            "prompt_version": a.prompt_version,
+            "origin": a.origin,
         }
         for a in services(request).catalog.list()
     ]

@@ -25,14 +25,11 @@ from devassist.runtime.view import RunView
 
 router = APIRouter()
 _KEY_LENGTH = 255
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem, "content": {"application/problem+json": {}}} for status in (400, 404, 409, 413, 422, 429, 503)
-}
+_PROBLEM: dict[str, Any] = {"model": Problem, "content": {"application/problem+json": {}}}
+_PROBLEMS: dict[int | str, dict[str, Any]] = dict.fromkeys((400, 404, 409, 413, 422, 429, 503), _PROBLEM)
+_SCHEMA = ChatRequest.model_json_schema(ref_template="#/components/schemas/{model}")
 _BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": ChatRequest.model_json_schema(ref_template="#/components/schemas/{model}")}},
-    }
+    "requestBody": {"required": True, "content": {"application/json": {"schema": _SCHEMA}}},
 }
 
 
@@ -169,7 +166,7 @@ async def graph(request: Request, trace_id: str, full: bool = False) -> Response
     """The execution graph as Mermaid text."""
     s, scope = services(request), identity(request)
     view = await s.service.view(scope, trace(trace_id))
-    return Response(mermaid(view.placed, view.text, full=full), media_type="text/plain; charset=utf-8")
+    return Response(mermaid(view.events, view.text, full=full), media_type="text/plain; charset=utf-8")
 
 
 @router.get("/runs/{trace_id}/payloads/{ref}", responses=_PROBLEMS)

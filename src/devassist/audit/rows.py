@@ -51,8 +51,7 @@ class Walk:
     def take(self, rows: Sequence[Record]) -> None:
         for record in rows:
             self._place(record)
-            self._time(record)
-            self._link(record)
+            self._time(record, linked=self._link(record))
             event = self._read(record)
             if event is None:
                 self.whole = False
@@ -78,22 +77,24 @@ class Walk:
             self._before, self.whole = None, False
         self._expected = seq + 1
 
-    def _time(self, record: Record) -> None:
+    def _time(self, record: Record, *, linked: bool) -> None:
         at = cast("object", record.at)
         if type(at) is not int or not 0 <= at < _MAX_AT:
             self._fault(record.seq, "at", f"{at!r} is no time")
         elif at < self._at:
             self._fault(record.seq, "at", f"{at} is before {self._at}, the time of the event before it")
-        else:
+        elif linked:
             self._at = at
 
-    def _link(self, record: Record) -> None:
-        """Compare with the link to the row before, both as that row's hash is stored and as it should be."""
+    def _link(self, record: Record) -> bool:
+        """Compare with the link to the row before, both as that row's hash is stored and as it should be. False for a
+        row that is not linked rightly: its time then says nothing of the rows that follow."""
         stored = cast("object", record.hash)
         computed = tuple(h for before in self._before or () if (h := _hash(self.stream, record, before)))
+        linked = True
         if type(stored) is not bytes or len(stored) != len(ZERO_HASH):
             self._fault(record.seq, "hash", "is not 32 bytes")
-            self._before = computed or None
+            self._before, linked = computed or None, False
         elif self._before is None:
             # The row before is missing or out of place: this link has no other end to check.
             self._before = (stored,)
@@ -101,8 +102,9 @@ class Walk:
             self._before = (stored,)
         else:
             self._fault(record.seq, "hash", "is not the hash of this body at this place after the event before it")
-            self._before = (stored, *computed)
+            self._before, linked = (stored, *computed), False
         self.tips = self._before or ()
+        return linked
 
     def _read(self, record: Record) -> Event | None:
         data = cast("object", record.body)

@@ -57,8 +57,9 @@ def _beginnings(bold: str) -> re.Pattern[str]:
 
 
 _PATTERNS = {bold != "": (_going_on(bold), _beginnings(bold)) for bold in ("", r"[*_`]{0,3}")}
-_FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})([^\n]{0,200})\n")
-_FENCE_BEGUN = re.compile(r"[ \t]{0,3}(?:`{1,2}|~{1,2}|(?:`{3,}|~{3,})[^\n]{0,200})?")
+_FENCE = re.compile(r"[ \t]{0,3}(`{3,16}+|~{3,16}+)([^\n]{0,200}+)\n")
+_FENCE_BEGUN = re.compile(r"[ \t]{0,3}(?:`{1,2}|~{1,2}|(?:`{3,16}+|~{3,16}+)[^\n]{0,200})?")
+_NEEDS_CARE = re.compile(r"[\n<\[◁]")
 _KEYWORD_LINE = re.compile(r"\n[ \t*_`]*(?:(?i:observation|thought|action)|行动|动作)")
 
 
@@ -108,6 +109,9 @@ class AnswerCleaner:
     def feed(self, chunk: str) -> str:
         """Take the next piece; return what can be released."""
         out: list[str] = []
+        if self._mid_line and not self._raw and not self._depth and not self.cut and not _NEEDS_CARE.search(chunk):
+            self._emit(chunk, out)
+            return "".join(out)
         text, at = self._raw + chunk, 0
         for tag in find_tags(text):
             self._visible(text[at : tag.start()], out)

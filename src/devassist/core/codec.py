@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Any
+from typing import Any, cast
 
 from devassist.core.errors import JournalCorrupt, ServiceFault
 
@@ -36,21 +36,21 @@ def _check(value: Any, path: str, depth: int) -> bool:
         raise NotCanonical(f"{path}: nested deeper than {_NESTING}")
     if type(value) is dict:
         astral = False
-        items: dict[Any, Any] = value
-        for key, item in items.items():
+        for key, item in cast("dict[Any, Any]", value).items():
             if type(key) is not str:
                 raise NotCanonical(f"{path}: key {key!r} is not a string")
             if not key.isascii():
                 astral = True
-            kind = type(item)
-            if kind is str or item is None or kind is bool or (kind is int and -MAX_INT <= item <= MAX_INT):
+            if item is None or isinstance(item, str | bool):
+                continue
+            if type(item) is int and -MAX_INT <= item <= MAX_INT:
                 continue
             if _check(item, f"{path}/{key}", depth + 1):
                 astral = True
         return astral
     if isinstance(value, list | tuple):
         astral = False
-        for index, item in enumerate(value):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        for index, item in enumerate(cast("list[Any]", value)):
             if _check(item, f"{path}/{index}", depth + 1):
                 astral = True
         return astral
@@ -60,11 +60,11 @@ def _check(value: Any, path: str, depth: int) -> bool:
 def _utf16_sorted(value: Any) -> Any:
     """Rebuild with keys in RFC 8785 order (UTF-16 code units); only needed where a key is not ASCII."""
     if isinstance(value, dict):
-        items: dict[str, Any] = value
-        ordered = sorted(items.items(), key=lambda kv: kv[0].encode("utf-16-be", "surrogatepass"))
-        return {k: _utf16_sorted(v) for k, v in ordered}
+        items = cast("dict[str, Any]", value)
+        keys = sorted(items, key=lambda k: k.encode("utf-16-be", "surrogatepass"))
+        return {k: _utf16_sorted(items[k]) for k in keys}
     if isinstance(value, list | tuple):
-        return [_utf16_sorted(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
+        return [_utf16_sorted(v) for v in cast("list[Any]", value)]
     return value
 
 

@@ -1,8 +1,8 @@
 """What one connection has had of a model attempt's text, so that what it was sent joins to the answer.
 
-A client keeps ``partial`` and appends deltas: one of a higher ``attempt``, or a ``reset``, starts it over. Offsets
-count code points. Pieces may come twice, overlap, or be lost: what is known is trimmed, and after a gap nothing more is
-sent until the missing text comes, at the latest when the answer is settled.
+A client keeps ``partial`` and appends deltas; a delta of a higher ``attempt``, or any ``reset``, starts it over.
+Offsets count code points. Pieces may come twice, overlap, or be lost: what is known is trimmed, and after a gap nothing
+more is sent until the missing text comes, at the latest when the answer is settled.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ class Heard:
 
     def _bring_to(self, attempt: int, text: str, *, whole: bool) -> list[Message]:
         """``whole`` False: the connection may already have more than ``text``."""
+        stale = attempt != self.attempt and self._length > 0
         self._turn_to(attempt)
+        if stale and not text:  # no delta would tell that the older attempt's text counts no more
+            return [{"type": "reset", "attempt": attempt}]
         had = "".join(self._parts)
         if text.startswith(had):
             return self._say(text[len(had) :])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import Any, cast
 
 from devassist.core.codec import canonical
 from devassist.core.errors import JournalCorrupt, UnknownEventKind
@@ -68,6 +68,11 @@ def encode(event: Event) -> bytes:
     return canonical(body)
 
 
+def _tuples(items: list[Any], nested: type[Any] | None) -> tuple[Any, ...]:
+    """Lists as the value types that the events hold."""
+    return tuple(nested(*v) if nested else tuple(cast("list[Any]", v)) if isinstance(v, list) else v for v in items)
+
+
 def decode(body: dict[str, Any]) -> Event:
     """The event that a parsed body holds. Raises UnknownEventKind, or JournalCorrupt naming the field."""
     data = dict(body)
@@ -82,9 +87,7 @@ def decode(body: dict[str, Any]) -> Event:
     try:
         for name, value in data.items():
             if isinstance(value, list):
-                nested = _NESTED.get((cls.kind, name))
-                items: list[Any] = value
-                data[name] = tuple(nested(*v) if nested else tuple(v) if isinstance(v, list) else v for v in items)
+                data[name] = _tuples(cast("list[Any]", value), _NESTED.get((cls.kind, name)))
         if cls is RunStarted and "limits" in data:
             data["limits"] = Limits(*data["limits"])
         return cls(**data)

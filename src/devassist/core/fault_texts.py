@@ -5,7 +5,7 @@ from __future__ import annotations
 from devassist.core.definition import Lang
 
 _TEXTS: dict[str, dict[Lang, str]] = {
-    "step_limit": {"zh": "已达到步数上限，未得出答案。", "en": "The step limit was reached before an answer was found."},
+    "step_limit": {"zh": "已达到步数上限，未得出答案。", "en": "The step limit was reached before there was an answer."},
     "token_limit": {"zh": "已达到令牌用量上限，运行停止。", "en": "The run's token limit was reached."},
     "cost_limit": {"zh": "已达到费用上限，运行停止。", "en": "The run's cost limit was reached."},
     "deadline_exceeded": {"zh": "运行超过了时间上限。", "en": "The run's time limit was reached."},

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from devassist.core.codec import json_text
 from devassist.core.definition import Definition, Lang
@@ -66,8 +66,8 @@ def clauses_of(results: Sequence[Any]) -> list[Clause]:
     """The clauses in the results of knowledge tools; anything else is ignored."""
     found: list[Clause] = []
     for result in results:
-        rows: Any = result.get("matches") if isinstance(result, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        found += [_clause(row) for row in (rows if isinstance(rows, list) else ())]  # pyright: ignore[reportUnknownVariableType]
+        rows = cast("dict[str, Any]", result).get("matches") if isinstance(result, dict) else None
+        found += [_clause(row) for row in (cast("list[dict[str, Any]]", rows) if isinstance(rows, list) else ())]
     return found
 
 

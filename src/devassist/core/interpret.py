@@ -22,8 +22,8 @@ from devassist.core.transitions import RunState
 Check = Callable[[ToolSpec, dict[str, Any]], dict[str, Any]]
 
 _CONSULT = {
-    "zh": CORRECTIONS_BEGIN["zh"] + "回答之前必须先调用工具查询条款，不能凭记忆作答。请先输出一次工具调用。",
-    "en": CORRECTIONS_BEGIN["en"] + "You must look the clause up with a tool before you answer; do not answer from memory. Call a tool first.",
+    "zh": f"{CORRECTIONS_BEGIN['zh']}回答之前必须先调用工具查询条款，不能凭记忆作答。请先输出一次工具调用。",
+    "en": f"{CORRECTIONS_BEGIN['en']}Look the clause up with a tool before you answer, not from memory. Call a tool first.",
 }
 
 
@@ -60,7 +60,7 @@ def consulted(state: RunState) -> bool:
 def interpret(reply: ModelReply, definition: Definition, check: Check, state: RunState) -> Draft:
     """The decision that ``reply`` holds in ``state``. Total: every reply gives calls, a final answer or a fault."""
     names = [t.name for t in definition.tools]
-    decision = parse(reply, names, corrections=state.corrections)
+    decision = parse(reply, names, corrections=state.corrections, protocol=definition.protocol)
     if isinstance(decision, ToolCalls):
         checked = _checked(decision.calls, definition, check)
         if isinstance(checked, tuple):

@@ -237,7 +237,7 @@ def _plain(mark: Mark, visible: str, setting: _Setting, *, decided: bool = False
     residue = THOUGHT.match(visible) if setting.protocol == "tools" else RESIDUE.search(visible)
     if decided or residue or call:
         detail = f"no line begins with 'Action: tool:' or 'Action: final:'; {_USE_FINAL}"
-        return Fault(FORMAT, detail, "" if call else _thought(visible))
+        return Fault(FORMAT, detail, _thought(visible) if THOUGHT.match(visible) else "")
     if setting.protocol == "text" and not setting.asked_again:
         return Fault(FORMAT, f"the reply does not follow the protocol; {_USE_FINAL}")
     return Final("", answer, unstructured=setting.protocol == "text")

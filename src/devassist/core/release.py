@@ -38,7 +38,8 @@ class ReleaseFilter:
         if self._looks >= _MAX_LOOKS or not chunk:
             return ""
         window = self._window + chunk
-        hint = FINAL_HINT.search(window)
+        # Every marker ends with a colon.
+        hint = FINAL_HINT.search(window) if ":" in chunk or "：" in chunk else None
         if hint is None and not self._unsure:
             self._window = window[-HINT_WINDOW:]
             return ""

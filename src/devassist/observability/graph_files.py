@@ -46,7 +46,7 @@ class GraphFiles:
         except PayloadErased:
             return
         head = f"%% trace {stream.hex()} domain {started.domain}\n"
-        _replace(self._directory / f"{stream.hex()}.mmd", head + mermaid(placed, texts.get))
+        _replace(self._directory / f"{stream.hex()}.mmd", head + mermaid([event for event, _, _ in placed], texts.get))
 
     def _forget(self, event: object) -> None:
         """An erased domain's graphs hold its texts: remove them."""

@@ -41,6 +41,7 @@ from devassist.core.fault_texts import fault_text
 from devassist.core.grounding import released_answer
 from devassist.core.prompt import Prompt, assemble
 from devassist.core.scope import SYSTEM
+from devassist.core.transitions import Entry
 from devassist.ports.clock import Clock
 from devassist.ports.journal import Journal
 from devassist.ports.model import Model
@@ -159,10 +160,8 @@ class Driver:
         self, run: ActiveRun, command: CallModel, model: Model, history: tuple[Past, ...]
     ) -> tuple[Prompt, ModelIntended]:
         state = run.state
-        transcript = state.transcript
-        if history:
-            past = ModelIntended(0, 1, "", "", 0, (), 0, history=history)
-            transcript = with_history(transcript, past, state.seq + 1)
+        # As folding the intent will make it: its history goes before the question.
+        transcript = tuple(Entry("past", state.seq + 1, p.ref, p.role) for p in history) + state.transcript
         prompt = assemble(transcript, run.definition, run.text, run.size)
         added = tuple(dict.fromkeys(e.seq for e in transcript if e.seq > state.base and e.role != "past"))
         return prompt, ModelIntended(
@@ -254,12 +253,6 @@ class Driver:
         failure = run.state.last_failure
         detail = run.texts.get(failure.message, "") if failure is not None and failure.message else ""
         return RunFailed(command.code, command.status, run.seal(fault_text(command.code, run.definition.lang, detail)))
-
-
-def with_history(transcript: tuple[Any, ...], intent: ModelIntended, seq: int) -> tuple[Any, ...]:
-    """The transcript as folding ``intent`` at ``seq`` will make it."""
-    entry = type(transcript[0])
-    return tuple(entry("past", seq, p.ref, p.role) for p in intent.history) + transcript
 
 
 def _closing(run: ActiveRun, closing: str, code: str) -> str:

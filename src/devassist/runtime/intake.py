@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal
 
-from devassist.core.agents import resolve
+from devassist.core.agents import Protocol, resolve
 from devassist.core.codec import json_text
 from devassist.core.definition import Definition, Request
 from devassist.core.errors import CollectionNotFound, ConversationNotFound, InvalidRequest, RunNotFound
@@ -54,7 +54,7 @@ class Intake:
 
     def __init__(
         self, catalog: AgentCatalog, tools: ToolBox, library: PolicyLibrary, heads: Heads, models: Mapping[str, Model],
-        extractive: Model, limits: Limits, protocol: Literal["text", "tools"],
+        extractive: Model, limits: Limits, protocol: Protocol,
     ) -> None:  # fmt: skip
         self._catalog, self._tools, self._library, self._heads = catalog, tools, library, heads
         self._models, self._extractive = models, extractive
@@ -103,9 +103,8 @@ class Intake:
         spec = self._catalog.get(agent)
         model = self._extractive if code_only else self._models[spec.model]
         tools = [t for t in self._tools.specs() if spec.tools == "*" or t.name in spec.tools]
-        protocol = spec.protocol or self._protocol
-        if model.kind == "extractive":
-            protocol = "text"
+        given: Protocol = spec.protocol or self._protocol
+        protocol: Protocol = "text" if model.kind == "extractive" else given
         wanted = tools if s.tools is None else [t for t in tools if t.name in s.tools]
         definition = resolve(
             spec, lang=lang, tools=tools, restrict=s.tools, model=model.name, model_kind=model.kind, protocol=protocol,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from devassist.core.answer import AnswerCleaner
 from devassist.core.chain import call_id
 from devassist.core.codec import json_text
 from devassist.core.errors import CallerError, ProviderError, ServiceFault
@@ -77,10 +78,11 @@ class Performer:
     def _stream(self, run: ActiveRun) -> Callable[[str], None] | None:
         """Deltas flow only where the agent releases live, its protocol shows what is answer, and somebody watches."""
         d = run.definition
-        if d.release != "live" or d.protocol != "text" or not self.bus.watched(run.stream):
+        plain = d.protocol == "tools" and not d.tools
+        if d.release != "live" or not (plain or d.protocol == "text") or not self.bus.watched(run.stream):
             return None
         self.bus.begin(run.stream, run.state.attempts)
-        keep = ReleaseFilter()
+        keep = AnswerCleaner(protocol=False) if plain else ReleaseFilter()
         return lambda chunk: self.bus.add(run.stream, keep.feed(chunk))
 
     def _failed(self, run: ActiveRun, of: int, error: ProviderError, started: int) -> ModelFailed:

@@ -156,12 +156,14 @@ class Service:
         run, started, texts = await self._prepare(scope, start, stream, conversation, now)
         if start.watched:
             self.bus.watch(stream)
-        begun = None
         try:
             begun = await self.journal.begin(scope, run)
-        finally:
-            if start.watched and (begun is None or not begun.created):
+        except BaseException:
+            if start.watched:
                 self.bus.unwatch(stream)
+            raise
+        if start.watched and not begun.created:
+            self.bus.unwatch(stream)
         head = begun.head
         if begun.created and start.conversation is None:
             self._history.is_fresh(stream)

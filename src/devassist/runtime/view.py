@@ -27,6 +27,10 @@ class RunView:
     texts: dict[str, str]
     driven: bool = True
 
+    @property
+    def events(self) -> list[Event]:
+        return [event for event, _, _ in self.placed]
+
     def text(self, ref: str) -> str | None:
         return self.texts.get(ref)
 

@@ -6,8 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import apsw
-
 from devassist.core.chain import ZERO_HASH, link
 from devassist.core.errors import (
     ConversationBusy,
@@ -24,6 +22,7 @@ from devassist.core.scope import Scope
 from devassist.core.states import CLOSED
 from devassist.ports.journal import Append, Appended, Begun, Body, Head, NewRun
 from devassist.ports.vault import Payload
+from devassist.store.database import Database
 from devassist.store.sql_files import statements
 
 SQL = statements("journal.sql")
@@ -46,144 +45,144 @@ def head_of(row: Sequence[Any]) -> Head:
 
 
 def _insert(
-    cursor: apsw.Cursor, stream: bytes, after: int, prev: bytes, at: int, bodies: Sequence[Body]
+    db: Database, stream: bytes, after: int, prev: bytes, at: int, bodies: Sequence[Body]
 ) -> tuple[int, bytes]:
     seq = after
     for body in bodies:
         seq += 1
         prev = link(stream, seq, at, prev, body.data)
-        cursor.execute(SQL["insert_event"], (stream, seq, at, body.kind, body.data, prev))
+        db.execute(SQL["insert_event"], (stream, seq, at, body.kind, body.data, prev))
     return seq, prev
 
 
-def _insert_payloads(cursor: apsw.Cursor, payloads: Sequence[Payload]) -> None:
+def _insert_payloads(db: Database, payloads: Sequence[Payload]) -> None:
     if payloads:
-        cursor.executemany(SQL["insert_payload"], [(p.ref, p.domain, p.blob) for p in payloads])
+        db.executemany(SQL["insert_payload"], [(p.ref, p.domain, p.blob) for p in payloads])
 
 
-def begin(cursor: apsw.Cursor, run: NewRun) -> Begun:
+def begin(db: Database, run: NewRun) -> Begun:
     if run.idem is not None:
-        known = cursor.execute(SQL["find_idem"], (run.tenant, run.actor, run.idem)).fetchone()
+        known = db.execute(SQL["find_idem"], (run.tenant, run.actor, run.idem)).fetchone()
         if known is not None:
             if json.loads(known[1]).get("digest") != run.digest:
                 raise IdempotencyMismatch("this Idempotency-Key was used with another body; use a new key")
-            return Begun(load_head(cursor, known[0]), created=False, claimed=False)
-    if cursor.execute(SQL["head"], (run.stream,)).fetchone() is not None:
+            return Begun(load_head(db, known[0]), created=False, claimed=False)
+    if db.execute(SQL["head"], (run.stream,)).fetchone() is not None:
         raise StreamExists(f"a stream {run.stream.hex()} exists")
     if run.max_open:
-        (count,) = cursor.execute(SQL["count_open"]).fetchone() or (0,)
+        (count,) = db.execute(SQL["count_open"]).fetchone() or (0,)
         if count >= run.max_open:
             raise Overloaded(f"{count} runs are open, the limit is {run.max_open}; try again later")
     conversation = run.conversation or None
     waiting = None
     if conversation is not None:
         key = (run.tenant, run.actor, conversation, run.stream)
-        waiting = cursor.execute(SQL["oldest_waiting"], key).fetchone()
+        waiting = db.execute(SQL["oldest_waiting"], key).fetchone()
         if waiting is not None and run.busy == "reject":
             raise ConversationBusy(f"conversation {conversation} has an open run {waiting[0].hex()}")
     claimed = run.lease_until > 0 and waiting is None
-    seq, hash_ = _insert(cursor, run.stream, -1, ZERO_HASH, run.at, (run.body,))
-    _insert_payloads(cursor, run.payloads)
+    seq, hash_ = _insert(db, run.stream, -1, ZERO_HASH, run.at, (run.body,))
+    _insert_payloads(db, run.payloads)
     head = Head(
         run.stream, run.tenant, "run", None, seq, hash_, int(claimed), "INIT", run.actor, conversation, run.root,
         claimed, run.lease_until if claimed else 0, 0, run.flags, run.idem,
     )  # fmt: skip
-    cursor.execute(SQL["insert_head"], (
+    db.execute(SQL["insert_head"], (
         head.stream, head.tenant, head.kind, None, seq, hash_, run.at, head.epoch, head.state, head.actor,
         conversation, head.root, int(claimed), head.lease_until, head.flags, head.idem,
     ))  # fmt: skip
     return Begun(head, created=True, claimed=claimed)
 
 
-def load_head(cursor: apsw.Cursor, stream: bytes) -> Head:
-    row = cursor.execute(SQL["head"], (stream,)).fetchone()
+def load_head(db: Database, stream: bytes) -> Head:
+    row = db.execute(SQL["head"], (stream,)).fetchone()
     if row is None:
         raise RunNotFound(f"no run {stream.hex()}")
     return head_of(row)
 
 
-def _place(cursor: apsw.Cursor, scope: Scope, stream: bytes) -> Any:
-    row = cursor.execute(SQL["place"], (stream,)).fetchone()
+def _place(db: Database, scope: Scope, stream: bytes) -> Any:
+    row = db.execute(SQL["place"], (stream,)).fetchone()
     if row is None or (row[0] != scope.tenant and not scope.is_system):
         raise RunNotFound(f"no run {stream.hex()}")
     return row
 
 
-def append(cursor: apsw.Cursor, scope: Scope, a: Append) -> Appended:
-    _tenant, seq, prev, last_at, epoch, _state, actor, conversation = _place(cursor, scope, a.stream)
+def append(db: Database, scope: Scope, a: Append) -> Appended:
+    _tenant, seq, prev, last_at, epoch, _state, actor, conversation = _place(db, scope, a.stream)
     if epoch != a.epoch:
         raise Superseded(f"run {a.stream.hex()} is at epoch {epoch}; epoch {a.epoch} no longer owns it")
     if seq != a.after:
         raise SeqMoved(f"run {a.stream.hex()} stands at seq {seq}, not {a.after}", head_seq=seq)
     at = max(a.at, last_at)
-    last, hash_ = _insert(cursor, a.stream, seq, prev, at, a.bodies)
-    _insert_payloads(cursor, a.payloads)
+    last, hash_ = _insert(db, a.stream, seq, prev, at, a.bodies)
+    _insert_payloads(db, a.payloads)
     woken = None
     if a.head.state in _CLOSED:
-        cursor.execute(SQL["close_run"], (last, hash_, at, a.head.state, a.stream))
+        db.execute(SQL["close_run"], (last, hash_, at, a.head.state, a.stream))
         if conversation is not None:
-            row = cursor.execute(SQL["oldest_waiting"], (_tenant, actor, conversation, a.stream)).fetchone()
+            row = db.execute(SQL["oldest_waiting"], (_tenant, actor, conversation, a.stream)).fetchone()
             if row is not None:
                 woken = row[0]
-                cursor.execute(SQL["wake"], (at, woken))
+                db.execute(SQL["wake"], (at, woken))
     else:
         head = a.head
         moved = (last, hash_, at, head.state, int(head.driving), head.wake_at, a.stream)
-        cursor.execute(SQL["move_owner"], moved)
+        db.execute(SQL["move_owner"], moved)
     return Appended(seq + 1, last, at, hash_, woken)
 
 
 def signal(
-    cursor: apsw.Cursor, scope: Scope, stream: bytes, signal_id: str, body: Body, at: int, payloads: Sequence[Payload]
+    db: Database, scope: Scope, stream: bytes, signal_id: str, body: Body, at: int, payloads: Sequence[Payload]
 ) -> int | None:
-    _tenant, seq, prev, last_at, _epoch, state, _actor, _conversation = _place(cursor, scope, stream)
-    known = cursor.execute(SQL["find_signal"], (stream, signal_id)).fetchone()
+    _tenant, seq, prev, last_at, _epoch, state, _actor, _conversation = _place(db, scope, stream)
+    known = db.execute(SQL["find_signal"], (stream, signal_id)).fetchone()
     if known is not None:
         return int(known[0])
     if state in _CLOSED:
         return None
     at = max(at, last_at)
-    last, hash_ = _insert(cursor, stream, seq, prev, at, (body,))
-    _insert_payloads(cursor, payloads)
-    cursor.execute(SQL["insert_signal"], (stream, signal_id, last))
-    cursor.execute(SQL["move_signal"], (last, hash_, at, at, stream))
+    last, hash_ = _insert(db, stream, seq, prev, at, (body,))
+    _insert_payloads(db, payloads)
+    db.execute(SQL["insert_signal"], (stream, signal_id, last))
+    db.execute(SQL["move_signal"], (last, hash_, at, at, stream))
     return last
 
 
 def note(
-    cursor: apsw.Cursor, tenant: str, new_id: bytes, kind: str, name: str, bodies: Sequence[Body], at: int,
+    db: Database, tenant: str, new_id: bytes, kind: str, name: str, bodies: Sequence[Body], at: int,
     payloads: Sequence[Payload],
 ) -> Appended:  # fmt: skip
-    found = cursor.execute(SQL["find_stream"], (tenant, kind, name)).fetchone()
+    found = db.execute(SQL["find_stream"], (tenant, kind, name)).fetchone()
     stream, seq, prev, last_at = found if found is not None else (new_id, -1, ZERO_HASH, 0)
     at = max(at, last_at)
-    last, hash_ = _insert(cursor, stream, seq, prev, at, bodies)
-    _insert_payloads(cursor, payloads)
+    last, hash_ = _insert(db, stream, seq, prev, at, bodies)
+    _insert_payloads(db, payloads)
     if found is None:
         row = (stream, tenant, kind, name, last, hash_, at, 0, None, None, None, None, 0, 0, "", None)
-        cursor.execute(SQL["insert_head"], row)
+        db.execute(SQL["insert_head"], row)
     else:
-        cursor.execute(SQL["move_fact"], (last, hash_, at, stream))
+        db.execute(SQL["move_fact"], (last, hash_, at, stream))
     return Appended(seq + 1, last, at, hash_)
 
 
-def claim(cursor: apsw.Cursor, scope: Scope, stream: bytes, now: int, until: int) -> int | None:
-    _place(cursor, scope, stream)
-    row = cursor.execute(SQL["claim"], {"stream": stream, "now": now, "until": until}).fetchone()
+def claim(db: Database, scope: Scope, stream: bytes, now: int, until: int) -> int | None:
+    _place(db, scope, stream)
+    row = db.execute(SQL["claim"], {"stream": stream, "now": now, "until": until}).fetchone()
     return None if row is None else int(row[0])
 
 
-def renew(cursor: apsw.Cursor, leases: Sequence[tuple[bytes, int]], until: int) -> list[bytes]:
+def renew(db: Database, leases: Sequence[tuple[bytes, int]], until: int) -> list[bytes]:
     return [
         stream
         for stream, epoch in leases
-        if cursor.execute(SQL["renew"], (until, stream, epoch)).fetchone() is None
+        if db.execute(SQL["renew"], (until, stream, epoch)).fetchone() is None
     ]
 
 
-def release(cursor: apsw.Cursor, leases: Sequence[tuple[bytes, int]]) -> None:
-    cursor.executemany(SQL["release"], list(leases))
+def release(db: Database, leases: Sequence[tuple[bytes, int]]) -> None:
+    db.executemany(SQL["release"], list(leases))
 
 
-def reclaim(cursor: apsw.Cursor) -> int:
-    return len(cursor.execute(SQL["reclaim"]).fetchall())
+def reclaim(db: Database) -> int:
+    return len(db.execute(SQL["reclaim"]).fetchall())

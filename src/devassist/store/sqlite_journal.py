@@ -22,30 +22,26 @@ from devassist.core.scope import Scope
 from devassist.ports.journal import Append, Appended, Begun, Body, Head, HeadQuery, NewRun, Record, StreamKind
 from devassist.ports.vault import Payload, Vault
 from devassist.store import journal_ops as ops
+from devassist.store.database import Database, connect
 from devassist.store.sql_files import script
 from devassist.store.text_cache import TextCache
 from devassist.store.writer import Writer
 
 SQL = ops.SQL
 PORTION = 500
-BUSY_MS = 10_000
 MINIMUM_SQLITE = (3, 51, 3)
 """Before this version WAL could corrupt a file that two processes use (the WAL-reset bug)."""
 _POLL_S = 0.25
 
 
-def connect(path: Path, *, flags: int = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE) -> apsw.Connection:
+def open_database(path: Path) -> Database:
     """A connection with the pragmas that the journal relies on. Raises Unavailable when the file cannot be used."""
     if tuple(int(p) for p in apsw.sqlite_lib_version().split(".")) < MINIMUM_SQLITE:
         raise Unavailable(f"SQLite {apsw.sqlite_lib_version()} is too old for WAL with several processes; need 3.51.3")
     try:
-        db = apsw.Connection(str(path), flags=flags)
-        db.set_busy_timeout(BUSY_MS)
-        db.pragma("journal_mode", "WAL")
-        db.pragma("synchronous", "FULL")
+        return connect(path, journal_mode="WAL", synchronous="FULL")
     except apsw.Error as error:
         raise Unavailable(f"{path} cannot be opened: {type(error).__name__}: {error}") from None
-    return db
 
 
 class SqliteJournal:
@@ -57,9 +53,9 @@ class SqliteJournal:
         self._changed = asyncio.Event()
         self._texts = TextCache()
         self._stored: dict[bytes, None] = {}
-        db = connect(path)
+        db = open_database(path)
         db.execute(script("journal_schema.sql"))
-        self._reader = connect(path)
+        self._reader = open_database(path)
         self._writer = Writer(db, self._committed)
 
     @classmethod
@@ -174,7 +170,8 @@ class SqliteJournal:
         return ops.head_of(row)
 
     async def list(self, scope: Scope, query: HeadQuery) -> list[Head]:
-        where, values = ["kind = 'run'"], []
+        where = ["kind = 'run'"]
+        values: list[object] = []
         conditions: list[tuple[str, object]] = [
             ("tenant = ?", None if scope.is_system else scope.tenant),
             ("actor = ?", query.actor),

@@ -16,8 +16,9 @@ from typing import Any
 import apsw
 
 from devassist.core.errors import DevAssistError, Unavailable
+from devassist.store.database import Database
 
-Operation = Callable[[apsw.Cursor], Any]
+Operation = Callable[[Database], Any]
 
 GROUP = 256
 LINGER_S = 0.002
@@ -28,8 +29,8 @@ CROWD = 4
 class Writer:
     """Runs operations in batches on its own thread and connection."""
 
-    def __init__(self, connection: apsw.Connection, on_commit: Callable[[], None]) -> None:
-        self._db = connection
+    def __init__(self, db: Database, on_commit: Callable[[], None]) -> None:
+        self._db = db
         self._on_commit = on_commit
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[tuple[Operation, asyncio.Future[Any]] | None] = queue.SimpleQueue()
@@ -46,11 +47,12 @@ class Writer:
         return future
 
     async def close(self) -> None:
-        """Finish what is queued, then stop. Idempotent."""
+        """Finish what is queued, then stop and close the connection. Idempotent."""
         if not self._closed:
             self._closed = True
             self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
+        self._db.close()
 
     def _run(self) -> None:
         size, stop = 0, False
@@ -87,19 +89,19 @@ class Writer:
         return results
 
     def _transaction(self, batch: list[tuple[Operation, asyncio.Future[Any]]]) -> list[tuple[asyncio.Future[Any], Any]]:
-        cursor = self._db.cursor()
-        cursor.execute("BEGIN IMMEDIATE")
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
         results: list[tuple[asyncio.Future[Any], Any]] = []
         try:
             for operation, future in batch:
                 try:
-                    results.append((future, operation(cursor)))
+                    results.append((future, operation(db)))
                 except DevAssistError as refusal:
                     results.append((future, refusal))
-            cursor.execute("COMMIT")
+            db.execute("COMMIT")
         except BaseException:
-            if self._db.in_transaction:
-                cursor.execute("ROLLBACK")
+            if db.in_transaction:
+                db.execute("ROLLBACK")
             raise
         return results
 

@@ -1,0 +1,234 @@
+"""The writing side of log.db: from batches of journal records to rows, on one thread.
+
+A batch is written in two moves, ``draft`` (which texts and names are needed?) and ``write`` (one transaction, the
+cursor in it). Streams under way are carried from batch to batch: where they stand, and which texts stand already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from devassist.core.chain import PUBLIC_DOMAIN
+from devassist.core.events import TERMINAL, Fact
+from devassist.ports.journal import Head, Record
+from devassist.ports.vault import DomainName
+from devassist.store.database import Database, connect, immediate
+from devassist.store.log_draft import (
+    Carried,
+    Draft,
+    carry,
+    cut,
+    erased_by,
+    event_of,
+    owner_of,
+    owners,
+    row_of,
+    short,
+)
+from devassist.store.sql_files import script, statements
+
+SQL = statements("log.sql")
+CARRIED = 5_000
+"""How many streams are carried; beyond it the oldest are read anew from the journal when they move again."""
+SLICE = 500
+"""Texts per transaction of the full-text index."""
+
+Texts = Mapping[bytes, Mapping[str, str]]
+Names = Mapping[bytes, DomainName | None]
+
+
+class LogWriter:
+    """All methods but ``unknown`` are for one thread. They raise apsw.Error; then nothing was written."""
+
+    def __init__(self, path: Path) -> None:
+        self._db: Database = connect(path, journal_mode="WAL", synchronous="OFF", secure_delete="ON")
+        self._db.execute(script("log_schema.sql"))
+        self._carried: dict[bytes, Carried] = {}
+        self._domains: dict[bytes, int] = {}
+        self.position = self.generation = self._last_run = self._last_text = 0
+        self.unscrubbed = True  # a crash may have come between an erasure and its checkpoint
+        self.reset()
+
+    def close(self) -> None:
+        self._db.close()
+
+    def reset(self) -> None:
+        """Forget what is carried and start from what is stored: a batch failed, or another process wrote."""
+        self._carried.clear()
+        self._domains.clear()
+        self.position, self.generation, _ = self._one("cursor")
+        (self._last_run,), (self._last_text,) = self._one("last_run"), self._one("last_text")
+
+    # -- batches -------------------------------------------------------------------------------------------------
+
+    def unknown(self, records: Sequence[Record]) -> dict[bytes, Record]:
+        """The first record of each stream that is not carried."""
+        found: dict[bytes, Record] = {}
+        for record in records:
+            if record.stream not in self._carried and record.stream not in found:
+                found[record.stream] = record
+        return found
+
+    def draft(
+        self, records: Sequence[Record], past: Mapping[bytes, Sequence[Record]], heads: Mapping[bytes, Head]
+    ) -> Draft:
+        """Rows of ``records``, which follow ``position``. ``past``: what stands before them in unknown streams;
+        ``heads``: of unknown streams that are no run. A draft that is not written needs a ``reset``."""
+        draft = Draft(self.position, records[-1].row)
+        domains: set[bytes] = set()
+        for stream, before in past.items():
+            self._take_up(stream, before, heads.get(stream))
+        for record in records:
+            carried = self._carried.get(record.stream)
+            if carried is None:
+                carried = self._take_up(record.stream, (record,), heads.get(record.stream), applied=False)
+            event = event_of(record)
+            row, carried.context = row_of(record, event, carried.context)
+            draft.rows.append((carried, record, row))
+            for ref in (row.input, row.output, row.message):
+                if ref is not None and short(ref) not in carried.texts:
+                    draft.wanted.setdefault(record.stream, []).append(ref)
+            if carried.id == 0:
+                domains.update(owners(carried.context))
+            if carried.kind == "erasure" and isinstance(event, Fact):
+                draft.erased += erased_by(event)
+        draft.domains = frozenset(domains - self._domains.keys())
+        return draft
+
+    def write(self, draft: Draft, texts: Texts, names: Names) -> bool:
+        """Write the batch; false when another process has moved the cursor meanwhile: draft again."""
+        with immediate(self._db):
+            moved = self._one("cursor")[:2] != (draft.start, self.generation)
+            if not moved:
+                self._insert(draft, texts, names)
+                for domain in draft.erased:
+                    self._erase(domain)
+                self._db.execute(SQL["move"], (draft.end,))
+        if moved:
+            self.reset()
+            return False
+        self.position = draft.end
+        for _, record, _ in draft.rows:
+            if record.kind in TERMINAL:
+                self._carried.pop(record.stream, None)
+        while len(self._carried) > CARRIED:
+            del self._carried[next(iter(self._carried))]
+        if len(self._domains) > 10 * CARRIED:
+            self._domains.clear()
+        if self.unscrubbed:
+            self.scrub()
+        return True
+
+    def _take_up(self, stream: bytes, records: Sequence[Record], head: Head | None, *, applied: bool = True) -> Carried:
+        """Carry a stream: ``records`` begin it and are applied, unless they are still to be written."""
+        carried = self._carried[stream] = carry(records, head)
+        for record in records if applied else ():
+            _, carried.context = row_of(record, event_of(record), carried.context)
+        found = self._one("find_run", stream)
+        if found:
+            carried.id = found[0]
+            carried.texts.update((ref, id_) for ref, id_ in self._db.execute(SQL["texts_of"], found))
+        return carried
+
+    def _insert(self, draft: Draft, texts: Texts, names: Names) -> None:
+        rows: list[tuple[Any, ...]] = []
+        fresh: list[tuple[int, int, int, str]] = []
+        none: Mapping[str, str] = {}
+        for carried, record, row in draft.rows:
+            if carried.id == 0:
+                self._insert_run(carried, record.stream, names)
+            given = texts.get(record.stream, none)
+            places = [self._place(carried, ref, given, fresh) for ref in (row.input, row.output, row.message)]
+            rows.append((
+                carried.id, record.seq, record.at, row.kind, row.step, row.state, row.tool_name, *places,
+                row.error_code, row.duration_ms, record.body.decode("utf-8", "replace"), record.hash,
+            ))  # fmt: skip
+        self._db.executemany(SQL["insert_text"], fresh)
+        self._db.executemany(SQL["insert_row"], rows)
+
+    def _place(
+        self, carried: Carried, ref: str | None, given: Mapping[str, str], fresh: list[tuple[int, int, int, str]]
+    ) -> int | None:
+        """The row of a text, which is added to ``fresh`` if it is new; None where there is no text (any more)."""
+        if ref is None:
+            return None
+        key = short(ref)
+        place = carried.texts.get(key)
+        if place is None and (text := given.get(ref)) is not None:
+            self._last_text += 1
+            place = carried.texts[key] = self._last_text
+            fresh.append((place, carried.id, key, cut(text)))
+        return place
+
+    def _insert_run(self, carried: Carried, stream: bytes, names: Names) -> None:
+        self._last_run += 1
+        carried.id = self._last_run
+        context = carried.context
+        domain, actor = (self._domain_id(owner_of(text), names) for text in (context.domain, context.actor))
+        self._db.execute(SQL["insert_run"], (
+            carried.id, stream, carried.kind, context.tenant, domain, actor, context.conversation or None,
+            context.agent or None,
+        ))  # fmt: skip
+
+    def _domain_id(self, domain: bytes | None, names: Names) -> int | None:
+        if domain is None:
+            return None
+        known = self._domains.get(domain)
+        if known is None:
+            found = self._one("find_domain", domain)
+            if not found:
+                name = names.get(domain)
+                user = name.name if name is not None and name.kind == "user" else None
+                found = self._one("insert_domain", domain, user, name is None and domain != PUBLIC_DOMAIN)
+            known = self._domains[domain] = found[0]
+        return known
+
+    # -- erasure and upkeep --------------------------------------------------------------------------------------
+
+    def erase(self, domain: bytes) -> None:
+        """Blank the names and texts of a domain, in the tables and in the files. Idempotent."""
+        with immediate(self._db):
+            self._erase(domain)
+        self.scrub()
+
+    def _erase(self, domain: bytes) -> None:
+        """``optimize`` rewrites the index without what was deleted; texts and names are overwritten in place."""
+        if not self._one("find_live_domain", domain):
+            return
+        for name in ("erase_index", "erase_texts", "erase_name"):
+            self._db.execute(SQL[name], (domain,))
+        self._db.execute(SQL["optimize"])
+        self.unscrubbed = True
+
+    def scrub(self) -> None:
+        """Bring what was erased out of the write-ahead log; ``unscrubbed`` stays true while a reader is in the way."""
+        self.unscrubbed = bool(self._one("checkpoint")[0])
+
+    def index(self) -> int:
+        """Put the next slice of texts into the full-text index; return how many are left."""
+        with immediate(self._db):
+            indexed, last = self._one("cursor")[2], self._one("last_text")[0]
+            upto = min(indexed + SLICE, last)
+            if upto > indexed:
+                self._db.execute(SQL["index_texts"], (indexed, upto))
+                self._db.execute(SQL["move_indexed"], (upto,))
+        return last - upto
+
+    def backlog(self) -> int:
+        """How many texts are not in the full-text index yet."""
+        return self._one("backlog")[0]
+
+    def wipe(self) -> None:
+        """Remove everything: the next batch begins at the journal's beginning."""
+        with immediate(self._db):
+            self._db.execute(SQL["wipe"])
+        self.scrub()
+        self.reset()
+
+    def count(self) -> int:
+        return self._one("count")[0]
+
+    def _one(self, name: str, *values: Any) -> tuple[Any, ...]:
+        return self._db.execute(SQL[name], values).fetchone() or ()

@@ -1,0 +1,78 @@
+-- name: cursor
+SELECT position, generation, indexed FROM cursor;
+
+-- name: move
+UPDATE cursor SET position = ?;
+
+-- name: last_run
+SELECT coalesce(max(run), 0) FROM log_runs;
+
+-- name: last_text
+SELECT coalesce(max(id), 0) FROM texts;
+
+-- name: find_run
+SELECT run FROM log_runs WHERE stream = ?;
+
+-- name: texts_of
+SELECT ref, id FROM texts WHERE run = ?;
+
+-- name: insert_run
+INSERT INTO log_runs(run, stream, kind, tenant, domain, actor, conversation, agent) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: find_domain
+SELECT id FROM domains WHERE domain = ?;
+
+-- name: find_live_domain
+SELECT id FROM domains WHERE domain = ? AND erased = 0;
+
+-- name: insert_domain
+INSERT INTO domains(domain, name, erased) VALUES (?, ?, ?) RETURNING id;
+
+-- name: insert_text
+INSERT INTO texts(id, run, ref, body) VALUES (?, ?, ?, ?);
+
+-- name: insert_row
+INSERT INTO log_rows(run, seq, at, kind, step, state, tool, input, output, message, code, duration_ms, body, hash)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run, seq) DO NOTHING;
+
+-- name: backlog
+SELECT (SELECT coalesce(max(id), 0) FROM texts) - (SELECT indexed FROM cursor);
+
+-- name: index_texts
+INSERT INTO texts_fts(rowid, body) SELECT id, body FROM texts WHERE id > ? AND id <= ? AND trim(body) <> '';
+
+-- name: move_indexed
+UPDATE cursor SET indexed = ?;
+
+-- name: erase_index
+INSERT INTO texts_fts(texts_fts, rowid, body)
+SELECT 'delete', t.id, t.body
+FROM domains d JOIN log_runs u ON u.domain = d.id JOIN texts t ON t.run = u.run
+WHERE d.domain = ? AND d.erased = 0 AND t.id <= (SELECT indexed FROM cursor) AND trim(t.body) <> '';
+
+-- name: erase_texts
+UPDATE texts SET body = printf('%*s', length(CAST(body AS BLOB)), '')
+WHERE run IN (SELECT u.run FROM log_runs u JOIN domains d ON d.id = u.domain WHERE d.domain = ? AND d.erased = 0);
+
+-- name: erase_name
+UPDATE domains
+SET name = CASE WHEN name IS NOT NULL THEN printf('%*s', length(CAST(name AS BLOB)), '') END, erased = 1
+WHERE domain = ? AND erased = 0;
+
+-- name: optimize
+INSERT INTO texts_fts(texts_fts) VALUES ('optimize');
+
+-- name: checkpoint
+PRAGMA wal_checkpoint(TRUNCATE);
+
+-- name: wipe
+INSERT INTO texts_fts(texts_fts) VALUES ('delete-all');
+DELETE FROM log_rows;
+DELETE FROM texts;
+DELETE FROM log_runs;
+DELETE FROM domains;
+UPDATE cursor SET position = 0, indexed = 0, generation = generation + 1;
+
+-- name: count
+SELECT count(*) FROM log_rows;
