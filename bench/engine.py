@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from devassist.observability.metrics import PrometheusMetrics
 from devassist.runtime.clock import SystemClock
 from devassist.runtime.driver import Driver
 from devassist.runtime.history import History
+from devassist.runtime.memory import settle
 from devassist.runtime.local_bus import LocalBus
 from devassist.runtime.perform import Performer
 from devassist.runtime.service import Bounds, Service, StartRun
@@ -48,7 +48,7 @@ class Engine:
     async def open(self, directory: Path, url: str) -> Engine:
         self.vault = FileVault(directory / "keys")
         self.journal = await SqliteJournal.open(directory / "journal.db", self.vault)
-        self.log = await SqliteLog.open(directory / "log.db", self.journal, self.journal, self.vault)
+        self.log = await SqliteLog.open(directory / "log.db", self.journal, self.vault)
         self.model = OpenAICompatible(url, None, "stub")
         registry = ToolRegistry([get_rule, get_balance])
         clock, bus, history = SystemClock(), LocalBus(), History(self.journal, self.journal)
@@ -58,7 +58,7 @@ class Engine:
         self.service = Service(
             self.journal, self.journal, self.vault, clock, bus, driver, history, Bounds(max_open=10_000)
         )  # fmt: skip
-        followers = [PrometheusMetrics(0), GraphFiles(self.journal, directory / "graphs"),
+        followers = [PrometheusMetrics(0), GraphFiles(self.journal, directory / "graphs", self.service.recent),
                      Erasures(0, [self.vault.forget, self.journal.forget])]  # fmt: skip
         self.hub = Hub(self.journal, followers)
         self.definition = Definition(
@@ -66,13 +66,14 @@ class Engine:
             model_kind="openai", limits=LIMITS, context_tokens=12_000,
         )  # fmt: skip
         await self.service.open(sole_driver=True)
+        settle()
         self.hub.start()
-        self.log.start()
+        await self.log.start()
         return self
 
     async def run(self, number: int) -> str:
         request = Request(user="bench", route="agent", route_reason="bench")
-        started = await self.service.start(USER, StartRun(question(number), replace(self.definition), request))
+        started = await self.service.start(USER, StartRun(question(number), self.definition, request))
         view = await self.service.wait(USER, started.stream)
         return view.texts[view.placed[-1][0].answer]
 

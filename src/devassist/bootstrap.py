@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 
 from devassist.audit.auditor import RecordAuditor
 from devassist.config import ModelChoice, Settings, load_prices
@@ -24,6 +27,7 @@ from devassist.runtime.driver import Driver
 from devassist.runtime.history import History
 from devassist.runtime.intake import Intake
 from devassist.runtime.local_bus import LocalBus
+from devassist.runtime.memory import settle
 from devassist.runtime.perform import Performer
 from devassist.runtime.service import Bounds, Service
 from devassist.runtime.services import Services
@@ -45,14 +49,14 @@ async def open_services(settings: Settings, *, drive: bool) -> Services:
     lock = DirectoryLock(settings.data_dir) if drive else None
     vault = FileVault(settings.keys_dir)
     journal = await SqliteJournal.open(settings.journal_path, vault)
-    log = await SqliteLog.open(settings.data_dir / "log.db", journal, journal, vault)
+    log = await SqliteLog.open(settings.data_dir / "log.db", journal, vault)
     clock, bus, history = SystemClock(), LocalBus(), History(journal, journal)
     library = PolicyFiles.load(settings.policy_dir or SAMPLES_DIR, today=_today)
     tools = ToolRegistry([get_policy_tool(library)])
     checker = SchemaChecker()
     models = await _models(settings)
     prices = load_prices(settings)
-    performer = Performer(tools, checker.check, bus, clock, lambda *used: cost_micro(prices.models, *used))
+    performer = Performer(tools, checker.check, bus, clock, partial(cost_micro, prices.models))
     driver = Driver(journal, vault, clock, performer, {f"{m.kind}:{m.name}": m for m in models.values()}, history)
     bounds = Bounds(settings.lease_s, settings.max_open_runs, settings.conversation_busy)
     service = Service(journal, journal, vault, clock, bus, driver, history, bounds)
@@ -62,7 +66,7 @@ async def open_services(settings: Settings, *, drive: bool) -> Services:
     )  # fmt: skip
     tip = await journal.tip()
     metrics = PrometheusMetrics(tip)
-    graphs = GraphFiles(journal, settings.graphs_dir)
+    graphs = GraphFiles(journal, settings.graphs_dir, service.recent)
     hub = Hub(journal, [metrics, graphs, Erasures(tip, [vault.forget, journal.forget])])
 
     closed = False
@@ -75,7 +79,10 @@ async def open_services(settings: Settings, *, drive: bool) -> Services:
         if drive:
             await service.drain()
             await hub.stop()
-        await log.stop()
+            with suppress(TimeoutError):  # derived, so a rest may stay for the next start
+                async with asyncio.timeout(5):
+                    await hub.catch_up()
+                    await log.catch_up()
         for model in models.values():
             await model.close()
         await log.close()
@@ -87,7 +94,8 @@ async def open_services(settings: Settings, *, drive: bool) -> Services:
     if drive:
         await service.open(sole_driver=True)
         hub.start()
-        log.start()
+        await log.start()
+        settle()
     return Services(
         service=service, intake=intake, catalog=catalog, tools=tools, library=library, journal=journal, heads=journal,
         vault=vault, log=log, auditor=RecordAuditor(journal, journal, journal, vault, checker), metrics=metrics,

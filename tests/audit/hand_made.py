@@ -69,7 +69,8 @@ class HandMade:
         self.texts[b64(payload.ref)] = text
         return b64(payload.ref)
 
-    def _sealed(self) -> tuple[Payload, ...]:
+    def sealed(self) -> tuple[Payload, ...]:
+        """The payloads to store with what is appended next."""
         taken, self._payloads = tuple(self._payloads), []
         return taken
 
@@ -87,7 +88,7 @@ class HandMade:
         event = replace(event, **fields)
         run = NewRun(
             self.stream, event.tenant, self.domain, event.conversation, self.stream, Body(event.kind, encode(event)),
-            self.at, payloads=self._sealed(), idem=unb64(event.idem) if event.idem else None, digest=event.digest,
+            self.at, payloads=self.sealed(), idem=unb64(event.idem) if event.idem else None, digest=event.digest,
             lease_until=self.at + 15_000_000,
         )  # fmt: skip
         await self.journal.begin(USER, run)
@@ -102,7 +103,7 @@ class HandMade:
             state = apply(state, event, state.seq + 1, self.at)
         bodies = tuple(Body(e.kind, encode(e)) for e in events)
         await self.journal.append(
-            USER, Append(self.stream, after, 1, self.at, bodies, head_fields(state), self._sealed())
+            USER, Append(self.stream, after, 1, self.at, bodies, head_fields(state), self.sealed())
         )
         self.state = state
 
@@ -110,7 +111,7 @@ class HandMade:
         assert self.state is not None
         self.at += 1_000
         body = Body(event.kind, encode(event))
-        await self.journal.signal(USER, self.stream, event.signal_id, body, self.at, self._sealed())
+        await self.journal.signal(USER, self.stream, event.signal_id, body, self.at, self.sealed())
         self.state = apply(self.state, event, self.state.seq + 1, self.at)
 
     # -- events that are long to write ---------------------------------------------------------------------------
@@ -149,6 +150,12 @@ class HandMade:
             s.reply_seq, call, s.step, c.attempts + 1, c.call.tool, c.call.effect, c.call.args, self.at + 10_000_000, 1
         )
         return replace(made, **fields)
+
+    def tool_of(self, call: DecidedCall) -> ToolIntended:
+        """The intent of the only call of a decision that is appended together with it."""
+        s = self.state
+        assert s is not None
+        return ToolIntended(s.seq + 1, 0, s.step, 1, call.tool, call.effect, call.args, self.at + 10_000_000, 1)
 
     def result(self, text: str, **fields: Any) -> ToolReturned:
         assert self.state is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,14 +20,11 @@ from devassist.core.chain import ZERO_HASH, link
 from devassist.core.codec import canonical
 from devassist.core.errors import RunNotFound
 from devassist.core.event_codec import encode
-from devassist.core.events import CancelRequested, Fact, LateOutcome, RunAborted
-from devassist.core.scope import SYSTEM, Scope
+from devassist.core.events import CancelRequested, Fact, RunAborted
 from devassist.ports.audit import Report
-from devassist.ports.journal import Body
-from devassist.store.memory_journal import MemoryJournal
 from devassist.store.sqlite_journal import SqliteJournal
-from devassist.store.vault import FileVault, MemoryVault
-from tests.audit.hand_made import T0, USER, HandMade, grounded
+from devassist.store.vault import FileVault
+from tests.audit.hand_made import USER, HandMade, grounded
 
 
 @dataclass
@@ -42,22 +38,10 @@ class Stored:
     refs: tuple[str, ...]
 
 
-@asynccontextmanager
-async def opened(path: Path, vault: FileVault | None = None) -> Any:
-    """Journal and vault of a directory; a vault that is given stays open."""
-    keys = vault or FileVault(path / "keys")
-    journal = await SqliteJournal.open(path / "journal.db", keys)
-    try:
-        yield journal, keys
-    finally:
-        await journal.close()
-        if vault is None:
-            await keys.close()
-
-
 async def stored(path: Path, vault: FileVault) -> Stored:
-    async with opened(path, vault) as (journal, _):
-        run = await grounded(HandMade(journal, vault))
+    journal = await SqliteJournal.open(path / "journal.db", vault)
+    run = await grounded(HandMade(journal, vault))
+    await journal.close()
     return Stored(path, vault, run.stream, run.domain, tuple(run.texts))
 
 
@@ -95,8 +79,11 @@ def tampered(original: Stored, arena: Path, change: Callable[[apsw.Connection], 
     db.close()
 
     async def verified() -> Report:
-        async with opened(arena, original.vault) as (journal, vault):
-            return await Verifier(journal, journal, vault).verify(USER, original.stream)
+        journal = await SqliteJournal.open(arena / "journal.db", original.vault)
+        try:
+            return await Verifier(journal, journal, original.vault).verify(USER, original.stream)
+        finally:
+            await journal.close()
 
     return asyncio.run(verified())
 
@@ -301,64 +288,3 @@ def test_a_state_that_the_events_do_not_give_is_found(original: Stored, arena: P
     body = encode(RunAborted("x"))
     report = tampered(original, arena, lambda db: relinked(db, original.stream, 11, "run_aborted", body))
     assert [f.row for f in report.faults] == [f"heads(stream={original.stream.hex()}).state"]
-
-
-# -- erasure, scopes, other streams ------------------------------------------------------------------------------------
-
-
-async def test_an_erased_run_still_verifies(tmp_path: Path) -> None:
-    """The texts are counted as erased, the public definition is read, the chain holds."""
-    async with opened(tmp_path) as (journal, vault):
-        run = await grounded(HandMade(journal, vault))
-        await vault.destroy(USER, run.domain)
-        report = await Verifier(journal, journal, vault).verify(USER, run.stream)
-    assert report.ok
-    assert (report.payloads, report.erased) == (len(run.texts), len(run.texts) - 1)
-
-
-async def test_a_text_of_another_domain_is_a_fault(tmp_path: Path) -> None:
-    """It opens, but it is not the run's."""
-    async with opened(tmp_path) as (journal, vault):
-        run = HandMade(journal, vault)
-        await run.begin()
-        await run.append(run.model())
-        run.domain = await vault.domain(USER, "user", "mallory")
-        reply = run.seal("theirs")
-        await run.signal(LateOutcome("l1", 1, "result", result=reply))
-        report = await Verifier(journal, journal, vault).verify(USER, run.stream)
-    assert [f.row for f in report.faults] == [f"payloads(ref={reply}).domain"]
-
-
-async def test_open_and_unclaimed_runs_verify() -> None:
-    """In memory too; an INIT that nobody has claimed may be woken at any time."""
-    vault = MemoryVault()
-    journal = MemoryJournal(vault)
-    run = HandMade(journal, vault)
-    await run.begin()
-    verifier = Verifier(journal, journal, vault)
-    assert (await verifier.verify(USER, run.stream)).faults == ()
-    await run.append(run.model())
-    await run.signal(CancelRequested("c1", run.domain.hex()))
-    assert (await verifier.verify(USER, run.stream)).faults == ()
-
-
-async def test_another_tenant_sees_nothing(tmp_path: Path) -> None:
-    """Neither does anyone see what does not exist; the system sees all."""
-    async with opened(tmp_path) as (journal, vault):
-        run = await grounded(HandMade(journal, vault))
-        verifier = Verifier(journal, journal, vault)
-        with pytest.raises(RunNotFound):
-            await verifier.verify(Scope("elsewhere", "alice"), run.stream)
-        with pytest.raises(RunNotFound):
-            await verifier.verify(SYSTEM, bytes(16))
-        assert (await verifier.verify(SYSTEM, run.stream)).ok
-
-
-async def test_streams_of_facts_verify(tmp_path: Path) -> None:
-    """They have no fold; their chain and their head's place are checked."""
-    async with opened(tmp_path) as (journal, vault):
-        fact = Fact("granted", "00" * 16, (("right", "admin"),))
-        await journal.note(USER, "access", "keys", [Body(fact.kind, encode(fact))] * 3, T0)
-        (record, *_) = await journal.changes(0)
-        report = await Verifier(journal, journal, vault).verify(USER, record.stream)
-    assert (report.faults, report.events) == ((), 3)

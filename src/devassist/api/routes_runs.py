@@ -18,6 +18,7 @@ from devassist.api.sse import RunStream
 from devassist.core.errors import InvalidRequest, RunNotFound
 from devassist.core.event_codec import refs
 from devassist.core.graph import mermaid
+from devassist.core.steps import admin_only
 from devassist.core.view import summary
 from devassist.runtime.service import Started
 from devassist.runtime.services import Services
@@ -99,8 +100,10 @@ async def _begin(request: Request, where: Literal["chat", "agent"], stream: bool
 def _stream(s: Services, started: Started, *, admin: bool) -> Response:
     headers = () if started.created else ((b"idempotent-replay", b"true"),)
     return AsgiResponse(
-        RunStream(s.service, started.stream, admin=admin, watching=started.created, headers=headers)
-    )  # fmt: skip
+        RunStream(
+            s.service, started.stream, admin=admin, watching=started.created, driven=started.driven, headers=headers
+        )
+    )
 
 
 @router.post("/chat", response_model=Answer, responses=_PROBLEMS, openapi_extra=_BODY)
@@ -140,8 +143,10 @@ async def events(request: Request, trace_id: str, after: str | None = None) -> R
     if closed and position == head.head_seq:
         return Response(status_code=204)
     return AsgiResponse(
-        RunStream(s.service, stream, after=position, admin=scope.is_admin, resync=not readable)
-    )  # fmt: skip
+        RunStream(
+            s.service, stream, after=position, admin=scope.is_admin, driven=head.driving or closed, resync=not readable
+        )
+    )
 
 
 @router.post("/runs/{trace_id}/cancel", responses=_PROBLEMS)
@@ -174,7 +179,9 @@ async def payload(request: Request, trace_id: str, ref: str) -> Response:
     """A whole text that the wire cut."""
     s, scope = services(request), identity(request)
     view = await s.service.view(scope, trace(trace_id))
-    named = {r for event, _, _ in view.placed for r in refs(event)}
+    named = {r for event in view.events for r in refs(event)}
+    if not scope.is_admin:
+        named -= admin_only(view.events)
     text = view.text(ref) if ref in named else None
     if text is None:
         raise RunNotFound("this run names no such payload, or it was erased")

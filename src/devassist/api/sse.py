@@ -10,11 +10,10 @@ import asyncio
 from time import monotonic
 from typing import Any
 
-import orjson
 from starlette.types import Receive, Scope, Send
 
 from devassist.core.event_codec import refs
-from devassist.core.frames import Frame, Watcher
+from devassist.core.frames import RESYNC, Frame, Watcher
 from devassist.core.scope import SYSTEM
 from devassist.runtime.service import Service
 from devassist.runtime.view import Placed, decoded, texts_of
@@ -28,29 +27,18 @@ HEADERS = [
 ]
 
 
-def encode_frame(frame: Frame) -> bytes:
-    """One message: JSON on one data line, so no text can forge an event or a field."""
-    try:
-        data = orjson.dumps(frame.data)
-    except orjson.JSONEncodeError:
-        return frame.encode()  # a lone surrogate in a model's text: shown replaced
-    if frame.id is None:
-        return b"data: " + data + b"\n\n"
-    return b"id: %d\ndata: " % frame.id + data + b"\n\n"
-
-
 class RunStream:
     """An ASGI response that follows a run. ``after`` is the position that the reader has already; ``watching``: the
-    run's topic on the bus is already counted for this reader."""
+    run's topic on the bus is already counted for this reader. ``driven``: whether a run in INIT has its turn."""
 
     def __init__(
         self, service: Service, stream: bytes, *, after: int = -1, admin: bool = False, watching: bool = False,
-        resync: bool = False, headers: tuple[tuple[bytes, bytes], ...] = (),
+        driven: bool = True, resync: bool = False, headers: tuple[tuple[bytes, bytes], ...] = (),
     ) -> None:  # fmt: skip
         self._service, self._stream = service, stream
         self._resync, self._headers = resync, headers
         self._texts: dict[str, str] = {}
-        self._watcher = Watcher(text=self._texts.get, admin=admin, after=after, trace_id=stream.hex())
+        self._watcher = Watcher(text=self._texts.get, admin=admin, after=after, trace_id=stream.hex(), driven=driven)
         self._seq = -1
         self._attempt = -1
         self._had = 0
@@ -63,7 +51,7 @@ class RunStream:
         listener = asyncio.create_task(self._listen(receive))
         try:
             if self._resync:
-                await _write(send, b'data: {"type":"resync"}\n\n')
+                await _write(send, RESYNC.encode())
             await self._follow(send)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
@@ -84,7 +72,7 @@ class RunStream:
             frames += self._live(first)
             first = False
             if frames:
-                await _write(send, b"".join(map(encode_frame, frames)))
+                await _write(send, b"".join(f.encode() for f in frames))
                 written = monotonic()
             if self._watcher.ended:
                 return

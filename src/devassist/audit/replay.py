@@ -1,8 +1,9 @@
 """Replay: every decision of a run derived again from its recorded replies, by the same core that drove it.
 
 What happened outside (replies, outcomes, signals) is taken from the record; what was decided on the strength of it is
-derived and compared: each next step, what each reply means, each prompt's shape, and what was released. Nothing is
-appended, called or waited for.
+derived and compared: each next step, what each reply means, each prompt's shape, and what was released. Wording is no
+decision: how a correction is put to the model or an ending to people may be improved, and old runs still replay.
+Nothing is appended, called or waited for.
 """
 
 from __future__ import annotations
@@ -21,13 +22,11 @@ from devassist.core.events import (
     Event,
     ModelIntended,
     ModelReplied,
-    RunFailed,
     RunFinished,
     RunStarted,
     ToolReturned,
     WaitBegun,
 )
-from devassist.core.fault_texts import fault_text
 from devassist.core.grounding import released_answer
 from devassist.core.interpret import Draft, interpret
 from devassist.core.messages import ModelReply
@@ -131,8 +130,6 @@ class _Replay:
                 found = self._reply(event, before)
             case RunFinished() if before is not None:
                 found = self._release(event, before, events)
-            case RunFailed() if before is not None:
-                found = self._failure(event, before)
             case _:
                 return
         try:
@@ -167,7 +164,7 @@ class _Replay:
         yield "decision", event.decision, draft.decision
         yield "thought", self._text(event.thought), draft.thought
         yield "answer", self._text(event.answer), draft.answer
-        yield "correction", self._text(event.correction), draft.correction
+        yield "correction", event.correction is not None, bool(draft.correction)
         for name in ("unstructured", "code", "tool", "discarded"):
             yield name, getattr(event, name), getattr(draft, name)
         yield from self._calls(event, draft)
@@ -190,16 +187,15 @@ class _Replay:
         needed = [e.result for e in events if isinstance(e, ToolReturned) and e.outcome == "result" and e.result]
         for ref in (reply.answer, *needed):
             self._text(ref)
-        released = released_answer(self._definition, reply, events, self._texts)
+        try:
+            released = released_answer(self._definition, reply, events, self._texts)
+        except (ValueError, TypeError, KeyError) as error:
+            yield "answer", self._text(event.answer), f"cannot be derived: {type(error).__name__}: {error}"
+            return
         yield "answer", self._text(event.answer), released.text
         yield "output", self._text(event.output), released.output or ""
         yield "verdicts", event.verdicts, released.verdicts
         yield "degraded", event.degraded, released.degraded
-
-    def _failure(self, event: RunFailed, before: RunState) -> Iterator[tuple[str, Any, Any]]:
-        failure = before.last_failure
-        detail = self._text(failure.message) if failure is not None else ""
-        yield "message", self._text(event.message), fault_text(event.code, self._definition.lang, detail)
 
     # ------------------------------------------------------------------------------------------------------------
 

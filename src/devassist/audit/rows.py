@@ -122,7 +122,7 @@ class Walk:
         except JournalCorrupt as error:
             self._fault(record.seq, "body", error.detail)
             return None
-        except (TypeError, ValueError, LookupError) as error:
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
             self._fault(record.seq, "body", f"cannot be read: {error}")
             return None
         problem = misfit(event)

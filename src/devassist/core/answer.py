@@ -95,8 +95,8 @@ class AnswerCleaner:
         """``protocol`` False: no line ends the answer, only tags are taken out."""
         self._going_on, self._growing = _PATTERNS[adorned]
         self._protocol = protocol
-        self._raw = ""  # may still become a tag
-        self._held = ""  # a line whose beginning may still become protocol, or a fence
+        self._raw: str = ""  # may still become a tag
+        self._held: str = ""  # a line whose beginning may still become protocol, or a fence
         self._first = True  # the marker stands on this line, so no other can begin it
         self._mid_line = False
         self._depth = 0  # reasoning blocks may be nested in an answer; none of their text may leak
@@ -108,8 +108,11 @@ class AnswerCleaner:
 
     def feed(self, chunk: str) -> str:
         """Take the next piece; return what can be released."""
+        if self.cut:
+            self.discarded.append(chunk)
+            return ""
         out: list[str] = []
-        if self._mid_line and not self._raw and not self._depth and not self.cut and not _NEEDS_CARE.search(chunk):
+        if self._mid_line and not self._raw and not self._depth and not _NEEDS_CARE.search(chunk):
             self._emit(chunk, out)
             return "".join(out)
         text, at = self._raw + chunk, 0
@@ -120,7 +123,7 @@ class AnswerCleaner:
                 self._depth += 1
             elif kind == "close":
                 self._depth = max(0, self._depth - 1)
-            elif kind == "call" and self._depth == 0 and self._at_line_start():
+            elif kind == "call" and self._protocol and self._depth == 0 and self._at_line_start():
                 self.cut = True
             if self.cut:
                 at = tag.start()
@@ -133,7 +136,10 @@ class AnswerCleaner:
         begun = TAG_BEGUN.search(text, max(at, len(text) - TAG_WINDOW))
         end = begun.start() if begun else len(text)
         self._visible(text[at:end], out)
-        self._raw = text[end:]
+        if self.cut:
+            self.discarded.append(text[end:])
+        else:
+            self._raw = text[end:]
         return "".join(out)
 
     def finish(self) -> str:

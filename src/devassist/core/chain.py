@@ -8,7 +8,6 @@ salt of 16 zero bytes.
 
 from __future__ import annotations
 
-import hmac
 from hashlib import sha256
 from struct import Struct
 
@@ -19,6 +18,8 @@ PUBLIC_DOMAIN = bytes(16)
 _EVENT = b"devassist/event/1"
 _PAYLOAD = b"devassist/payload/1"
 _CALL = b"devassist/call/1"
+_IPAD = bytes(b ^ 0x36 for b in range(256))
+_OPAD = bytes(b ^ 0x5C for b in range(256))
 _PLACE = Struct(">16sQQ32s").pack
 
 
@@ -32,9 +33,22 @@ def commit(salt: bytes, text: bytes) -> bytes:
     return sha256(_PAYLOAD + salt + text).digest()
 
 
-def salt_of(key: bytes, text: bytes) -> bytes:
-    """The 16-byte salt of ``text`` under a domain's HMAC key."""
-    return hmac.digest(key, text, "sha256")[:16]
+class Salts:
+    """The 16-byte salts of texts under a domain's HMAC key: ``HMAC-SHA-256(key, text)[:16]`` (RFC 2104), with the
+    pads hashed once, since a run names some twenty texts."""
+
+    __slots__ = ("_inner", "_outer")
+
+    def __init__(self, key: bytes) -> None:
+        padded = (sha256(key).digest() if len(key) > 64 else key).ljust(64, b"\0")
+        self._inner = sha256(padded.translate(_IPAD))
+        self._outer = sha256(padded.translate(_OPAD))
+
+    def of(self, text: bytes) -> bytes:
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(text)
+        outer.update(inner.digest())
+        return outer.digest()[:16]
 
 
 def call_id(trace_id: bytes, decision_seq: int, index: int) -> str:

@@ -16,10 +16,13 @@ from devassist.core.transitions import CUT_OFF, CallState, RunState
 
 MAX_MODEL_FAILURES = 3
 """Attempts in a row without a usable reply, before the run fails."""
+MAX_MODEL_CUTS = 6
+"""Model attempts in a row that were cut off (crashes), before the run fails."""
 MAX_INTERRUPTIONS = 3
 """Attempts of a repeatable call that were cut off, before the model is told that it fails."""
 BACKOFF_US = (500_000, 2_000_000, 8_000_000)
 INTERRUPTED = CUT_OFF
+UNKNOWN = "outcome_unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +137,29 @@ def _cancel(state: RunState) -> Command:
     """Every open call gets a result, then the run ends."""
     for index, c in enumerate(state.calls):
         if c.phase != "done":
-            return CloseCall(index, "abandoned" if c.phase == "doubt" else "cancelled", "cancelled")
+            return _close(index, c, "cancelled", "cancelled")
     return Abort("cancelled")
 
 
+def _close(index: int, c: CallState, closing: Closing, code: str) -> CloseCall:
+    """End a call as ``closing``, unless an attempt of it may have taken effect."""
+    unknown = c.phase == "doubt" or (c.phase == "interrupted" and c.call.effect != "pure")
+    return CloseCall(index, "abandoned" if unknown else closing, code)
+
+
+def _given_up(state: RunState) -> bool:
+    """Whether a person gave a call up, which ends the run as failed. Where doubts are told it is the model's turn."""
+    return state.started.on_unknown == "hold" and any(
+        c.closing == "abandoned" and c.code == UNKNOWN for c in state.calls
+    )
+
+
 def _calls(state: RunState) -> Command | None:
-    """Calls of one decision run in call order; together only where the agent allows it and all are pure."""
+    """Calls of one decision run in call order; together only where the agent allows it and all are pure. None is begun
+    once the run is bound to fail."""
+    if any(c.fault for c in state.calls) or _given_up(state):
+        index, c = next((i, c) for i, c in enumerate(state.calls) if c.phase != "done")
+        return _close(index, c, "not_run", "not_run")
     ready: list[int] = []
     together = state.started.parallel and all(c.call.effect == "pure" for c in state.calls)
     for index, c in enumerate(state.calls):
@@ -157,26 +177,30 @@ def _calls(state: RunState) -> Command | None:
 def _call(state: RunState, index: int, c: CallState) -> Command | None:
     if c.phase == "interrupted":
         if c.attempts >= MAX_INTERRUPTIONS:
-            return CloseCall(index, "not_run", "tool_interrupted")
+            return _close(index, c, "not_run", "tool_interrupted")
     elif c.phase == "doubt":
         return _doubt(state, index, c)
     elif c.phase == "held":
         return _approval(state, index, c)
     if not _in_time(state):
-        return CloseCall(index, "not_run", "deadline_exceeded")
+        return _close(index, c, "not_run", "deadline_exceeded")
+    if state.started.on_unknown == "tell" and any(tool == c.call.tool for tool, _ in state.doubts):
+        return _approval(state, index, c)  # until the doubt is settled, a person decides on every further call
     return CallTools((index,))
 
 
 def _doubt(state: RunState, index: int, c: CallState) -> Command | None:
     if state.started.on_unknown == "tell":
-        return CloseCall(index, "not_run", "outcome_unknown")
+        return CloseCall(index, "abandoned", UNKNOWN)
     match c.answer:
         case "happened":
             return CloseCall(index, "happened", "settled")
         case "repeat":
-            return CallTools((index,))
+            # Cut off, it may still be under way somewhere, until its deadline.
+            still = c.code == INTERRUPTED and state.at < c.deadline
+            return Wait(c.deadline) if still else CallTools((index,))
         case "abandon":
-            return CloseCall(index, "abandoned", "outcome_unknown")
+            return CloseCall(index, "abandoned", UNKNOWN)
         case _:
             return None if c.digest else Hold(index, "settlement", hold_digest(state, index))
 
@@ -198,26 +222,26 @@ def _in_time(state: RunState) -> bool:
 def _think(state: RunState) -> Command:
     """No call is open: answer, give up, or ask the model."""
     limits = state.started.limits
-    if any(c.code == "deadline_exceeded" for c in state.calls) or not _in_time(state):
+    reply = state.reply
+    if reply is not None and reply.decision == "final":
+        return Finish(state.reply_seq)  # an answer in hand is never thrown away, late or not
+    if not _in_time(state):
         return Fail("deadline_exceeded", 504)
     broken = next((c for c in state.calls if c.fault), None)
     if broken is not None:
         return Fail(broken.code or "service_fault", broken.fault)
-    if any(c.code == "outcome_unknown" and state.started.on_unknown == "hold" for c in state.calls):
-        return Fail("outcome_unknown", 502)
-    reply = state.reply
-    if reply is not None:
-        if reply.decision == "final":
-            return Finish(state.reply_seq)
-        if reply.decision == "fault" and (reply.code == "content_filtered" or state.corrections > limits.corrections):
-            return Fail(reply.code or "model_fault", 502)
+    if _given_up(state):
+        return Fail(UNKNOWN, 502)
+    out_of_patience = state.corrections > limits.corrections
+    if reply is not None and reply.decision == "fault" and (reply.code == "content_filtered" or out_of_patience):
+        return Fail(reply.code or "model_fault", 502)
     failure = state.last_failure
     if failure is not None and failure.code != INTERRUPTED and state.state is not State.WAIT:
         if not failure.retryable or state.failures >= MAX_MODEL_FAILURES:
             return Fail(failure.code, failure.status)
         pause = max(BACKOFF_US[min(state.failures, len(BACKOFF_US)) - 1], failure.retry_after)
         return Wait(state.at + pause)
-    if state.failures >= 2 * MAX_MODEL_FAILURES:
+    if state.cuts >= MAX_MODEL_CUTS:
         return Fail("model_interrupted", 503)
     step = state.step + 1 if reply is not None or state.step < 0 else state.step
     if step >= limits.steps:

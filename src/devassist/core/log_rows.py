@@ -1,38 +1,49 @@
 """Rows of the decision log: what one event says in columns, given where its run stands.
 
-Pure: ``log_row`` takes an event and the run's ``RunContext`` and returns the row, with references in place of texts,
-and the context for the next event. It needs no full fold, so a follower can carry thousands of runs along. A row's
-``metadata`` is the recorded body without the fields that have a column of the same value (``COLUMN_FIELDS``).
+Pure: ``log_row`` takes an event's body and the run's ``RunContext`` and returns the row, with references in place of
+texts, and the context for the next event. It reads bodies and not event objects, and needs no fold, because it runs for
+every event ever written: a follower carries thousands of runs along. It reads and does not judge: a field that is not
+there leaves its column empty, an illegal event leaves the state as it was, and ``verify`` says what is wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from devassist.core.events import (
-    ApprovalGiven,
-    CallClosed,
-    ChildFinished,
-    Event,
-    Held,
-    LateOutcome,
-    ModelFailed,
-    ModelIntended,
-    ModelReplied,
-    RunFailed,
-    RunFinished,
-    RunStarted,
-    SettlementGiven,
-    ToolIntended,
-    ToolReturned,
-)
+from devassist.core.event_codec import UPCASTERS
 from devassist.core.states import TABLE, State
 
-COLUMN_FIELDS = ("agent", "code", "conversation", "k", "step", "tenant", "tool")
-"""Body fields that a column of the log repeats; all others, references among them, are the row's metadata."""
 INPUT_CHARS, OUTPUT_CHARS, MESSAGE_CHARS = 1_000, 4_000, 2_000
 """How much of a text the columns input_text, output_text and error_message show."""
+
+_TEXTS: dict[str, tuple[str, str, str]] = {
+    "run_started": ("message", "", ""),
+    "model_replied": ("", "reply", "correction"),
+    "model_failed": ("", "", "message"),
+    "tool_intended": ("args", "", ""),
+    "tool_returned": ("", "result", "shown"),
+    "call_closed": ("", "result", "shown"),
+    "run_finished": ("", "answer", ""),
+    "run_failed": ("", "", "message"),
+    "approval_given": ("note", "", ""),
+    "settlement_given": ("note", "result", ""),
+    "child_finished": ("", "result", ""),
+    "late_outcome": ("", "result", "shown"),
+}
+"""Which fields hold the references of input, output and message; kinds that are not named hold none."""
+_NO_TEXTS = ("", "", "")
+_WELL: dict[str, tuple[str, str]] = {
+    "tool_returned": ("outcome", "result"),
+    "late_outcome": ("outcome", "result"),
+    "call_closed": ("closing", "happened"),
+}
+"""Where all went well: what the model was shown is then no error message."""
+_COLUMNS = frozenset({"agent", "code", "conversation", "k", "step", "tenant", "took", "tool"})
+_IN_COLUMNS: dict[str, frozenset[str]] = {
+    kind: _COLUMNS.union(f for f in texts if f != "shown") for kind, texts in _TEXTS.items()
+}
+_IN_COLUMNS["run_started"] |= {"actor"}
 
 
 class RunContext(NamedTuple):
@@ -64,122 +75,52 @@ class LogRow(NamedTuple):
     duration_ms: int = 0
 
 
-class _Shown(NamedTuple):
-    """The columns that an event itself fills."""
-
-    tool: str | None = None
-    input: str | None = None
-    output: str | None = None
-    code: str | None = None
-    message: str | None = None
-    took: int = 0
-
-
-_NOTHING = _Shown()
+def current(body: dict[str, Any]) -> dict[str, Any]:
+    """The body in the version that this build writes: old ones are lifted, later ones are left as they are."""
+    kind, version = body.get("k", ""), body.get("v", 0)
+    while (lift := UPCASTERS.get((kind, version))) is not None:
+        fields = lift({name: value for name, value in body.items() if name not in ("k", "v")})
+        version += 1
+        body = {"k": kind, "v": version, **fields}
+    return body
 
 
-def started(event: RunStarted) -> RunContext:
-    """The context before the first event of a run."""
-    return RunContext(event.tenant, event.domain, event.actor, event.agent, event.conversation)
-
-
-def log_row(event: Event, seq: int, context: RunContext) -> tuple[LogRow, RunContext]:
-    """The row of ``event`` at ``seq``, and the context after it.
-
-    Reads, does not judge: where the table has no entry for an event, the state stays as it was (``verify`` says so).
-    """
-    kind = event.kind
-    state, step = context.state, context.step
-    if state is None:
-        state = State.INIT if kind == "run_started" else None
-    else:
-        state = TABLE.get((state, kind), state)
-    if isinstance(event, ModelIntended):
-        step = event.step
-    show = _SHOW.get(kind)
-    shown = _NOTHING if show is None else show(event, context)
-    row = LogRow(
-        kind, step, state, shown.tool, shown.input, shown.output, shown.code, shown.message, (shown.took + 500) // 1000
+def started(body: Mapping[str, Any]) -> RunContext:
+    """The context before the first event of a run, from that event's body."""
+    tenant, domain, actor, agent, conversation = (
+        str(body.get(name, "")) for name in ("tenant", "domain", "actor", "agent", "conversation")
     )
-    match event:
-        case ToolIntended():
-            attempts = (*context.attempts, (seq, event.tool))
-            return row, context._replace(state=state, step=step, attempts=attempts)
-        case ModelReplied():
-            return row, context._replace(state=state, step=step, calls=tuple(call.tool for call in event.calls))
-        case _ if state is context.state and step == context.step:
-            return row, context
-        case _:
-            return row, context._replace(state=state, step=step)
+    return RunContext(tenant, domain, actor, agent, conversation)
 
 
-def _tool_of(context: RunContext, intent: int) -> str | None:
-    return next((tool for seq, tool in reversed(context.attempts) if seq == intent), None)
+def metadata(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What a body says beyond the columns: numbers, enums, and references of texts that no column shows. Version 1 goes
+    without saying."""
+    shown = _IN_COLUMNS.get(body.get("k", ""), _COLUMNS)
+    return {name: value for name, value in body.items() if name not in shown and (name != "v" or value != 1)}
 
 
-def _called(context: RunContext, call: int) -> str | None:
-    return context.calls[call] if 0 <= call < len(context.calls) else None
-
-
-def _run_started(event: RunStarted, context: RunContext) -> _Shown:
-    return _Shown(input=event.message)
-
-
-def _model_replied(event: ModelReplied, context: RunContext) -> _Shown:
-    return _Shown(event.tool, None, event.reply, event.code, event.correction, event.took)
-
-
-def _model_failed(event: ModelFailed, context: RunContext) -> _Shown:
-    return _Shown(code=event.code, message=event.message, took=event.took)
-
-
-def _tool_intended(event: ToolIntended, context: RunContext) -> _Shown:
-    return _Shown(event.tool, event.args)
-
-
-def _tool_returned(event: ToolReturned, context: RunContext) -> _Shown:
-    message = None if event.outcome == "result" else event.shown
-    return _Shown(_tool_of(context, event.of), None, event.result, event.code, message, event.took)
-
-
-def _call_closed(event: CallClosed, context: RunContext) -> _Shown:
-    message = None if event.closing == "happened" else event.shown
-    return _Shown(_called(context, event.call), None, event.result, event.code, message)
-
-
-def _held(event: Held, context: RunContext) -> _Shown:
-    return _Shown(_called(context, event.call))
-
-
-def _run_finished(event: RunFinished, context: RunContext) -> _Shown:
-    return _Shown(output=event.answer)
-
-
-def _run_failed(event: RunFailed, context: RunContext) -> _Shown:
-    return _Shown(code=event.code, message=event.message)
-
-
-def _approval_given(event: ApprovalGiven, context: RunContext) -> _Shown:
-    return _Shown(input=event.note)
-
-
-def _settlement_given(event: SettlementGiven, context: RunContext) -> _Shown:
-    return _Shown(input=event.note, output=event.result)
-
-
-def _child_finished(event: ChildFinished, context: RunContext) -> _Shown:
-    return _Shown(output=event.result)
-
-
-def _late_outcome(event: LateOutcome, context: RunContext) -> _Shown:
-    message = None if event.outcome == "result" else event.shown
-    return _Shown(_tool_of(context, event.of), None, event.result, event.code, message)
-
-
-_SHOW: dict[str, Callable[[Any, RunContext], _Shown]] = {
-    "run_started": _run_started, "model_replied": _model_replied, "model_failed": _model_failed,
-    "tool_intended": _tool_intended, "tool_returned": _tool_returned, "call_closed": _call_closed, "held": _held,
-    "run_finished": _run_finished, "run_failed": _run_failed, "approval_given": _approval_given,
-    "settlement_given": _settlement_given, "child_finished": _child_finished, "late_outcome": _late_outcome,
-}  # fmt: skip
-"""Kinds that are not named fill no column of their own."""
+def log_row(body: Mapping[str, Any], seq: int, context: RunContext) -> tuple[LogRow, RunContext]:
+    """The row of the event with ``body`` (a ``current`` one) at ``seq``, and the context after it."""
+    get = body.get
+    kind: str = get("k", "")
+    state = context.state
+    after = State.INIT if kind == "run_started" else TABLE.get((state, kind), state) if state is not None else None
+    step = get("step", context.step)
+    tool = get("tool")
+    if kind == "tool_intended":
+        context = context._replace(state=after, step=step, attempts=(*context.attempts, (seq, tool or "")))
+    elif kind == "model_replied":
+        context = context._replace(state=after, calls=tuple(call[0] for call in get("calls", ())))
+    else:
+        if kind in ("tool_returned", "late_outcome"):
+            tool = next((name for intent, name in reversed(context.attempts) if intent == get("of")), None)
+        elif kind in ("call_closed", "held"):
+            tool = next(iter(context.calls[get("call", 0) :]), None)
+        if after is not state or step != context.step:
+            context = context._replace(state=after, step=step)
+    input_, output, message = _TEXTS.get(kind, _NO_TEXTS)
+    if kind in _WELL and get(_WELL[kind][0]) == _WELL[kind][1]:
+        message = ""
+    took = (get("took", 0) + 500) // 1000
+    return LogRow(kind, step, after, tool, get(input_), get(output), get("code"), get(message), took), context

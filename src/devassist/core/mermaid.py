@@ -63,6 +63,10 @@ class Graph(NamedTuple):
     edges: Sequence[Edge]
 
 
+_SPECIAL = re.compile(r"[^0-9A-Za-z\u4e00-\u9fff ]|\A | \Z|(?<= ) ")
+"""What may need an entity: all but letters, digits, ideographs and single spaces between them."""
+
+
 def shown(label: str, limit: int = LABEL) -> str:
     """What a reader sees of ``label``."""
     begun = label[: 2 * limit + 2]  # a line end of two characters becomes one
@@ -72,11 +76,12 @@ def shown(label: str, limit: int = LABEL) -> str:
 
 def escape(label: str, limit: int = LABEL) -> str:
     """``label`` as it may stand between quotes; spaces at its ends, and repeated ones, are kept."""
-    text = shown(label, limit)
-    return "".join(
-        c if _plain(c) or (c == " " and 0 < i < len(text) - 1 and text[i - 1] != " ") else f"#{ord(c)};"
-        for i, c in enumerate(text)
-    )
+    return _SPECIAL.sub(_entity, shown(label, limit))
+
+
+def _entity(match: re.Match[str]) -> str:
+    c = match[0]
+    return c if _plain(c) else f"#{ord(c)};"
 
 
 def _plain(c: str) -> bool:

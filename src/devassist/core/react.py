@@ -244,8 +244,9 @@ def _plain(mark: Mark, visible: str, setting: _Setting, *, decided: bool = False
 
 
 def _thought(prelude: str) -> str:
-    keyword = THOUGHT.match(prelude)
-    return clean(prelude[keyword.end() :] if keyword else prelude, protocol=False)[0]
+    text, _ = clean(prelude, protocol=False)
+    keyword = THOUGHT.match(text)
+    return text[keyword.end() :].strip() if keyword else text
 
 
 def correction(fault: Fault, lang: Lang, tool_names: Sequence[str]) -> str:

@@ -74,8 +74,8 @@ Action: final: 给用户的完整答案（可以多行，可以用 Markdown）
 
 可用工具（args 为 JSON Schema）：
 {tools}""",
-    "en": """Each reply makes one decision, in exactly one of these two formats. The keywords stand at the start of their
-lines, not in bold and not in a code block.
+    "en": """Each reply makes one decision, in exactly one of these two formats. The keywords stand at the start of
+their lines, not in bold and not in a code block.
 
 To call a tool:
 Thought: one sentence that says why

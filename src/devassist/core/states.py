@@ -56,6 +56,7 @@ TABLE: dict[tuple[State, str], State] = {
     (_A, "tool_intended"): _T,
     (_A, "call_closed"): _T,
     (_A, "held"): _A,
+    (_A, "wait_begun"): _W,
     (_A, "run_failed"): _E,
     (_A, "run_aborted"): _X,
     (_W, "model_intended"): _L,

@@ -49,12 +49,16 @@ class CallState(NamedTuple):
     answer: str | None = None  # approve | reject | happened | repeat | abandon, consumed by the next owner event
     answer_ref: str | None = None
     fault: int = 0  # status of a fault of the service itself
+    approved: bool = False  # a person approved it; holds for every further attempt
+    deadline: int = 0  # until when the latest attempt may be under way
+    closing: str | None = None  # how the call ended without an attempt's outcome
 
 
 class Entry(NamedTuple):
     """One message of the transcript. ``role``: past (``name`` user or assistant), user, reply (``name`` fault when it
     could not be acted on), observation (``name`` the tool), correction. ``seq`` is the event that contributed it,
-    ``cut`` how many characters of the text's end came after the decision and are not shown again."""
+    ``cut`` how many characters of the text's end came after the decision and are not shown again,
+    ``call`` which call of the decision an observation is of."""
 
     role: str
     seq: int
@@ -63,6 +67,7 @@ class Entry(NamedTuple):
     native: str | None = None
     step: int = -1
     cut: int = 0
+    call: int = -1
 
 
 class RunState(NamedTuple):
@@ -76,6 +81,7 @@ class RunState(NamedTuple):
     step: int = -1
     attempts: int = 0
     failures: int = 0
+    cuts: int = 0
     corrections: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -96,7 +102,7 @@ class RunState(NamedTuple):
     wait_until: int = -1
     timer: int = -1
     wake_at: int = -1
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[tuple[str, int], ...] = ()  # (tool, attempt's seq) whose outcome is unknown and not settled
 
     @property
     def closed(self) -> bool:
@@ -173,7 +179,7 @@ def _model_replied(s: RunState, e: ModelReplied, target: State, seq: int, at: in
         if e.correction is not None:
             transcript = (*transcript, Entry("correction", seq, e.correction, "", None, s.step))
     return _own(
-        s, target, seq, at, open_model=-1, reply=e, reply_seq=seq, last_failure=None, failures=0,
+        s, target, seq, at, open_model=-1, reply=e, reply_seq=seq, last_failure=None, failures=0, cuts=0,
         corrections=corrections, calls=tuple(CallState(c) for c in e.calls), transcript=transcript,
         input_tokens=s.input_tokens + e.input_tokens, output_tokens=s.output_tokens + e.output_tokens,
         cost=_add(s.cost, e.cost),
@@ -182,8 +188,9 @@ def _model_replied(s: RunState, e: ModelReplied, target: State, seq: int, at: in
 
 def _model_failed(s: RunState, e: ModelFailed, target: State, seq: int, at: int) -> RunState:
     _need(e.of == s.open_model, f"model_failed at {seq} is of {e.of}, the open attempt is {s.open_model}")
+    cut = e.code == CUT_OFF
     return _own(
-        s, target, seq, at, cut=e.code == CUT_OFF, open_model=-1, last_failure=e, failures=s.failures + 1,
+        s, target, seq, at, cut=cut, open_model=-1, last_failure=e, failures=s.failures + (not cut), cuts=s.cuts + cut,
         input_tokens=s.input_tokens + e.input_tokens, output_tokens=s.output_tokens + e.output_tokens,
         cost=_add(s.cost, e.cost),
     )  # fmt: skip
@@ -194,6 +201,7 @@ def _add(cost: int, more: int) -> int:
 
 
 def _model_switched(s: RunState, e: ModelSwitched, target: State, seq: int, at: int) -> RunState:
+    _no_attempt(s, e, seq)
     return _own(s, target, seq, at, model=e.model, model_kind=e.model_kind, failures=0, last_failure=None)
 
 
@@ -212,11 +220,14 @@ def _tool_intended(s: RunState, e: ToolIntended, target: State, seq: int, at: in
     c = _open_call(s, e.decision, e.call, seq)
     _need(c.phase != "running", f"tool_intended at {seq}: an attempt of call {e.call} is open")
     _need(e.attempt == c.attempts + 1, f"tool_intended at {seq}: attempt {e.attempt} after {c.attempts}")
-    new = CallState(c.call._replace(args=e.args), "running", seq, e.attempt)
+    approved = c.approved or c.answer == "approve"
+    new = CallState(
+        c.call._replace(args=e.args), "running", seq, e.attempt, approved=approved, deadline=e.deadline
+    )  # fmt: skip
     first = c.attempts == 0
     return _own(
         s, target, seq, at, epoch=e.epoch, calls=_with_call(s, e.call, new), tool_calls=s.tool_calls + first,
-        wait_until=-1, timer=-1,
+        doubts=_settled(s, c.intent), wait_until=-1, timer=-1,
     )  # fmt: skip
 
 
@@ -235,41 +246,65 @@ def _outcome(
         phase = "doubt" if c.call.effect == "once" else "interrupted"
     elif e.outcome == "needs_approval":
         phase = "held"
-    fault = e.status if isinstance(e, ToolReturned) and e.outcome == "fault" else 0
+    fault = 0
+    if e.outcome == "fault":
+        fault = (e.status if isinstance(e, ToolReturned) else 0) or 500
     new = c._replace(phase=phase, code=e.code, digest=None, fault=fault)
     transcript = s.transcript
     if phase == "done" and e.shown is not None:
-        transcript = (*transcript, Entry("observation", seq, e.shown, c.call.tool, c.call.native_id, s.step))
-    doubts = (*s.doubts, c.call.tool) if phase == "doubt" else s.doubts
+        transcript = _observed(s, seq, e.shown, index)
+    doubts = _settled(s, c.intent)
+    if phase == "doubt":
+        doubts = (*doubts, (c.call.tool, c.intent))
     return _own(
         s, target, seq, at, cut=e.code == CUT_OFF, calls=_with_call(s, index, new), transcript=transcript, doubts=doubts
     )  # fmt: skip
 
 
+def _settled(s: RunState, intent: int) -> tuple[tuple[str, int], ...]:
+    """The open doubts without that of an attempt."""
+    return tuple(d for d in s.doubts if d[1] != intent)
+
+
+def _observed(s: RunState, seq: int, shown: str, index: int) -> tuple[Entry, ...]:
+    """The transcript with one more observation: shown in call order, whatever the order of arrival."""
+    call = s.calls[index].call
+    new = Entry("observation", seq, shown, call.tool, call.native_id, s.step, call=index)
+    place = len(s.transcript)
+    while place and s.transcript[place - 1].call > index and s.transcript[place - 1].step == s.step:
+        place -= 1
+    return (*s.transcript[:place], new, *s.transcript[place:])
+
+
 def _call_closed(s: RunState, e: CallClosed, target: State, seq: int, at: int) -> RunState:
     c = _open_call(s, e.decision, e.call, seq)
     _need(c.phase != "running", f"call_closed at {seq}: the attempt of call {e.call} has no outcome")
-    transcript = s.transcript
-    if e.shown is not None:
-        transcript = (*transcript, Entry("observation", seq, e.shown, c.call.tool, c.call.native_id, s.step))
-    new = c._replace(phase="done", code=e.code, digest=None, answer=None)
-    return _own(s, target, seq, at, calls=_with_call(s, e.call, new), transcript=transcript)
+    transcript = s.transcript if e.shown is None else _observed(s, seq, e.shown, e.call)
+    new = c._replace(phase="done", code=e.code, digest=None, answer=None, closing=e.closing)
+    doubts = _settled(s, c.intent) if e.closing == "happened" else s.doubts
+    return _own(s, target, seq, at, calls=_with_call(s, e.call, new), transcript=transcript, doubts=doubts)
 
 
 def _held(s: RunState, e: Held, target: State, seq: int, at: int) -> RunState:
     c = _open_call(s, e.decision, e.call, seq)
+    _no_attempt(s, e, seq)
     return _own(s, target, seq, at, calls=_with_call(s, e.call, c._replace(digest=e.digest, answer=None)))
 
 
 def _wait_begun(s: RunState, e: WaitBegun, target: State, seq: int, at: int) -> RunState:
+    _no_attempt(s, e, seq)
     moved = _own(s, target, seq, at, wait_until=e.until, timer=-1)
     return moved._replace(wake_at=e.until)
 
 
 def _ended(s: RunState, e: Event, target: State, seq: int, at: int) -> RunState:
+    _no_attempt(s, e, seq)
+    return _own(s, target, seq, at)
+
+
+def _no_attempt(s: RunState, e: Event, seq: int) -> None:
     _need(s.open_model < 0, f"{e.kind} at {seq}: the model attempt of seq {s.open_model} has no outcome")
     _need(all(c.phase != "running" for c in s.calls), f"{e.kind} at {seq}: a tool attempt has no outcome")
-    return _own(s, target, seq, at)
 
 
 def _signal(s: RunState, e: Event, target: State, seq: int, at: int) -> RunState:
@@ -289,7 +324,7 @@ def _signal(s: RunState, e: Event, target: State, seq: int, at: int) -> RunState
             if index >= 0 and s.calls[index].phase in open_phases:
                 settled = _outcome(moved, index, e, target, seq, at)
                 return settled._replace(wake_at=at)
-            return moved
+            return moved if e.outcome == "unknown" else moved._replace(doubts=_settled(s, e.of))
         case _:
             return moved
 

@@ -152,7 +152,7 @@ class RunView:
             ref = self._args.get(index, call.call.args)
             path = f"/pending/{len(found)}/tool_args"
             args = cut.json(self._text(ref), path, ref, leave_out=leave_out)
-            kind = "approval" if call.phase == "held" else "settlement"
+            kind = "settlement" if call.phase == "doubt" else "approval"
             found.append(
                 _pending(
                     kind, step_index=state.step, call_index=index, tool_name=call.call.tool, tool_args=args,

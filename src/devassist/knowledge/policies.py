@@ -60,6 +60,10 @@ class PolicyFiles:
         """How far the best of today's clauses covers the query; compare it with RELEVANCE_THRESHOLD."""
         return max((match.share for match in self._matches(query, 1, None)), default=0.0)
 
+    def extent(self) -> tuple[int, int]:
+        """Documents and clauses, of all revisions that hold on some day."""
+        return len({asset.doc_id for asset, _ in self._found}), len(self._found)
+
     def _matches(self, query: str, top_k: int, as_of: str | None) -> list[Match]:
         """At least ``_DEPTH`` candidates, so that what is relevant does not depend on how many are asked for."""
         if as_of is not None and not is_date(as_of):

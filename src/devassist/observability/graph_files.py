@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from devassist.core.errors import PayloadErased
 from devassist.core.event_codec import decode, refs
-from devassist.core.events import TERMINAL, Fact, RunStarted
+from devassist.core.events import TERMINAL, Event, Fact, RunStarted
 from devassist.core.graph import mermaid
 from devassist.core.scope import SYSTEM
 from devassist.ports.journal import Journal, Record
@@ -17,11 +19,32 @@ from devassist.ports.journal import Journal, Record
 _CURSOR = ".cursor"
 
 
+class Ended(Protocol):
+    """A run as somebody still has it in memory."""
+
+    @property
+    def events(self) -> list[Event]: ...
+
+    def text(self, ref: str) -> str | None: ...
+
+
+Recent = Callable[[bytes], Ended | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    events: list[Event]
+    texts: dict[str, str]
+
+    def text(self, ref: str) -> str | None:
+        return self.texts.get(ref)
+
+
 class GraphFiles:
     """A follower. Files name their erasure domain in a comment, so that erasing it removes them."""
 
-    def __init__(self, journal: Journal, directory: Path) -> None:
-        self._journal, self._directory = journal, directory
+    def __init__(self, journal: Journal, directory: Path, recent: Recent) -> None:
+        self._journal, self._directory, self._recent = journal, directory, recent
         directory.mkdir(parents=True, exist_ok=True)
         try:
             self.cursor = int((directory / _CURSOR).read_text())
@@ -34,19 +57,23 @@ class GraphFiles:
                 await self._write(record.stream)
             elif record.kind == "fact":
                 self._forget(decode(json.loads(record.body)))
-        _replace(self._directory / _CURSOR, str(records[-1].row))
+        _replace(f"{self._directory}/{_CURSOR}", str(records[-1].row))
 
     async def _write(self, stream: bytes) -> None:
-        placed = [(decode(json.loads(r.body)), r.seq, r.at) for r in await self._journal.read(SYSTEM, stream)]
-        started = placed[0][0]
-        if not isinstance(started, RunStarted):
+        run = self._recent(stream) or await self._read(stream)
+        if run is None or not isinstance(run.events[0], RunStarted):
             return
+        head = f"%% trace {stream.hex()} domain {run.events[0].domain}\n"
+        _replace(f"{self._directory}/{stream.hex()}.mmd", head + mermaid(run.events, run.text))
+
+    async def _read(self, stream: bytes) -> _Read | None:
+        records = await self._journal.read(SYSTEM, stream)
+        events = [r.event or decode(json.loads(r.body)) for r in records]
         try:
-            texts = await self._journal.payloads(SYSTEM, stream, list({r for e, _, _ in placed for r in refs(e)}))
+            texts = await self._journal.payloads(SYSTEM, stream, list({r for e in events for r in refs(e)}))
         except PayloadErased:
-            return
-        head = f"%% trace {stream.hex()} domain {started.domain}\n"
-        _replace(self._directory / f"{stream.hex()}.mmd", head + mermaid([event for event, _, _ in placed], texts.get))
+            return None
+        return _Read(events, texts)
 
     def _forget(self, event: object) -> None:
         """An erased domain's graphs hold its texts: remove them."""
@@ -60,8 +87,12 @@ class GraphFiles:
                 path.unlink()
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: str, text: str) -> None:
     """Whole or not at all; no fsync: it is derived."""
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(text, encoding="utf-8")
+    temporary = path + ".tmp"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(descriptor, text.encode("utf-8", "replace"))
+    finally:
+        os.close(descriptor)
     os.replace(temporary, path)

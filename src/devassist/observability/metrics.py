@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from devassist.core.event_codec import decode
+from devassist.core.events import Event, ModelFailed, ModelReplied, RunFailed, RunStarted, ToolReturned
 from devassist.ports.journal import Record
 
 _ENDS = {"run_finished": "succeeded", "run_failed": "failed", "run_aborted": "cancelled"}
@@ -47,32 +48,34 @@ class PrometheusMetrics:
         for record in records:
             counts[record.kind] = counts.get(record.kind, 0) + 1
             if record.kind in _READ:
-                self._count(record.kind, json.loads(record.body))
+                self._count(record.event or decode(json.loads(record.body)))
         for kind, n in counts.items():
             self._events.labels(kind).inc(n)
             if kind in _ENDS:
                 self._ended.labels(_ENDS[kind]).inc(n)
                 self._open.dec(n)
 
-    def _count(self, kind: str, body: dict[str, Any]) -> None:
-        match kind:
-            case "run_started":
-                self._started.labels(body["agent"]).inc()
+    def _count(self, event: Event) -> None:
+        match event:
+            case RunStarted():
+                self._started.labels(event.agent).inc()
                 self._open.inc()
-            case "run_failed":
-                self._errors.labels(body["code"]).inc()
-            case "model_replied":
-                self._calls.labels(body["decision"]).inc()
-                self._model_s.observe(body["took"] / 1e6)
-                self._tokens.labels("input").inc(body.get("input_tokens", 0))
-                self._tokens.labels("output").inc(body.get("output_tokens", 0))
-                if "code" in body:
-                    self._faults.labels(body["code"]).inc()
-            case "model_failed":
+            case RunFailed():
+                self._errors.labels(event.code).inc()
+            case ModelReplied():
+                self._calls.labels(event.decision).inc()
+                self._model_s.observe(event.took / 1e6)
+                self._tokens.labels("input").inc(event.input_tokens)
+                self._tokens.labels("output").inc(event.output_tokens)
+                if event.code is not None:
+                    self._faults.labels(event.code).inc()
+            case ModelFailed():
                 self._calls.labels("failed").inc()
+            case ToolReturned():
+                self._tools.labels(event.outcome).inc()
+                self._tool_s.observe(event.took / 1e6)
             case _:
-                self._tools.labels(body["outcome"]).inc()
-                self._tool_s.observe(body["took"] / 1e6)
+                pass
 
 
 _READ = frozenset({"run_started", "run_failed", "model_replied", "model_failed", "tool_returned"})

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from devassist.core.events import Event
 from devassist.core.heads import HeadFields
 from devassist.core.scope import Scope
 from devassist.ports.vault import Payload
@@ -20,15 +21,18 @@ StreamKind = Literal["run", "access", "deploy", "knowledge", "erasure", "endpoin
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """One event to append: its kind and its canonical bytes, encoded once by the appender."""
+    """One event to append: its kind and its canonical bytes, encoded once by the appender, who may hand the event
+    along for followers in the same process."""
 
     kind: str
     data: bytes
+    event: Event | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One stored event. ``row`` is the store's own cursor position, meaningful to that store only."""
+    """One stored event. ``row`` is the store's own cursor position, meaningful to that store only; ``event`` is the
+    decoded body where the store still has it."""
 
     stream: bytes
     seq: int
@@ -37,6 +41,7 @@ class Record:
     body: bytes
     hash: bytes
     row: int = 0
+    event: Event | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

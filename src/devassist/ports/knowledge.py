@@ -49,3 +49,7 @@ class PolicyLibrary(Protocol):
     async def best_score(self, scope: Scope, query: str) -> float:
         """The normalised score in 0..1 of the best hit (share of the query's weight that the clause covers)."""
         ...
+
+    def extent(self) -> tuple[int, int]:
+        """How many documents and clauses can be found, on whatever day."""
+        ...

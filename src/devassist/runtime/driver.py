@@ -24,6 +24,7 @@ from devassist.core.decide import (
     Wait,
     decide,
 )
+from devassist.core.definition import Definition
 from devassist.core.events import (
     CallClosed,
     Held,
@@ -33,6 +34,7 @@ from devassist.core.events import (
     RunAborted,
     RunFailed,
     RunFinished,
+    RunStarted,
     ToolIntended,
     ToolReturned,
     WaitBegun,
@@ -58,12 +60,14 @@ _CLOSING_TEXT = {
         "rejected": "此调用未获批准，没有执行。",
         "not_run": "此调用没有执行（{code}）。",
         "abandoned": "此调用的结果未知。",
+        "happened": "经人工确认，此调用已经生效，没有返回结果。",
     },
     "en": {
         "cancelled": "This call was cancelled and not made.",
         "rejected": "This call was not approved and not made.",
         "not_run": "This call was not made ({code}).",
         "abandoned": "The outcome of this call is unknown.",
+        "happened": "A person confirmed that this call took effect; its result was not given.",
     },
 }
 
@@ -79,6 +83,7 @@ class Driver:
         self._perform, self._models, self._history = performer, models, history
         self._performing: dict[bytes, asyncio.Task[Any]] = {}
         self._interrupted: set[bytes] = set()
+        self._definitions: dict[str, Definition] = {}
 
     async def load(
         self, stream: bytes, epoch: int, placed: list[Placed] | None = None, texts: dict[str, str] | None = None
@@ -88,7 +93,20 @@ class Driver:
             placed = decoded(await self._journal.read(SYSTEM, stream))
         if texts is None:
             texts = await texts_of(self._journal, SYSTEM, stream, placed)
-        return ActiveRun(self._journal, self._vault, self._clock, SYSTEM, stream, epoch, placed, texts)
+        return ActiveRun(
+            self._journal, self._vault, self._clock, SYSTEM, stream, epoch, placed, texts, self._definition(placed, texts)
+        )  # fmt: skip
+
+    def _definition(self, placed: list[Placed], texts: dict[str, str]) -> Definition:
+        """Few definitions are in use at a time, and reading one costs more than folding a run."""
+        started = placed[0][0]
+        assert isinstance(started, RunStarted), "a run begins with INIT"
+        known = self._definitions.get(started.definition)
+        if known is None:
+            if len(self._definitions) >= 100:
+                self._definitions.clear()
+            known = self._definitions[started.definition] = Definition.from_json(texts[started.definition])
+        return known
 
     async def drive(self, run: ActiveRun) -> None:
         """Advance ``run`` until it is closed or waits. Raises Superseded when a newer owner took it over."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from devassist.core.errors import PayloadErased
 from devassist.core.events import Past, RunFinished, RunStarted
 from devassist.core.scope import SYSTEM
+from devassist.core.states import CLOSED
 from devassist.ports.journal import Head, HeadQuery, Heads, Journal
 from devassist.runtime.run import ActiveRun
 from devassist.runtime.view import decoded, texts_of
 
 TURNS = 20
+_ENDED = tuple(str(state) for state in CLOSED)
 
 
 class History:
@@ -33,9 +35,9 @@ class History:
         if run.stream in self._fresh or not started.conversation:
             self._fresh.discard(run.stream)
             return ()
+        # What has ended by now: a later message of the conversation cannot have, it waits for this one.
         query = HeadQuery(
-            actor=bytes.fromhex(started.actor), conversation=started.conversation, before=run.stream, limit=TURNS + 1,
-            roots_only=True,
+            _ENDED, bytes.fromhex(started.actor), started.conversation, limit=TURNS + 1, roots_only=True
         )  # fmt: skip
         replaced = {started.replaces}
         past: list[Past] = []
@@ -48,10 +50,9 @@ class History:
     async def _turn(self, run: ActiveRun, head: Head, replaced: set[str | None]) -> list[Past]:
         first = decoded(await self._journal.read(SYSTEM, head.stream, -1, 1))[0][0]
         assert isinstance(first, RunStarted), "a run begins with INIT"
-        if head.stream.hex() in replaced:
-            return []
+        hidden = head.stream.hex() in replaced
         replaced.add(first.replaces)
-        if head.state != "FINAL_ANSWER" or first.domain != run.state.started.domain:
+        if hidden or head.state != "FINAL_ANSWER" or first.domain != run.state.started.domain:
             return []
         placed = decoded(await self._journal.read(SYSTEM, head.stream, head.head_seq - 1, 1))
         last = placed[0][0]

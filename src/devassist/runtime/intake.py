@@ -58,7 +58,8 @@ class Intake:
     ) -> None:  # fmt: skip
         self._catalog, self._tools, self._library, self._heads = catalog, tools, library, heads
         self._models, self._extractive = models, extractive
-        self._limits, self._protocol = limits, protocol
+        self._limits = limits
+        self._protocol: Protocol = protocol
         self._resolved: dict[tuple[Any, ...], Definition] = {}
 
     async def prepare(

@@ -26,7 +26,7 @@ class ActiveRun:
 
     def __init__(
         self, journal: Journal, vault: Vault, clock: Clock, scope: Scope, stream: bytes, epoch: int,
-        placed: list[Placed], texts: dict[str, str],
+        placed: list[Placed], texts: dict[str, str], definition: Definition | None = None,
     ) -> None:  # fmt: skip
         self._journal, self._vault, self._clock = journal, vault, clock
         self.scope, self.stream, self.epoch = scope, stream, epoch
@@ -40,7 +40,7 @@ class ActiveRun:
         self.confirmed = self.state = state
         started: RunStarted = state.started
         self.domain = bytes.fromhex(started.domain)
-        self.definition = Definition.from_json(texts[started.definition])
+        self.definition = definition or Definition.from_json(texts[started.definition])
         self.request = Request.from_json(texts[started.request])
         self._facts: list[Event] = []
         self._plans: list[Event] = []
@@ -96,7 +96,7 @@ class ActiveRun:
         facts are pending again and the plans are gone; decide again. Raises Superseded for a newer owner."""
         events = (*self._facts, *self._plans)
         append = Append(
-            self.stream, self.confirmed.seq, self.epoch, self._at, tuple(Body(e.kind, encode(e)) for e in events),
+            self.stream, self.confirmed.seq, self.epoch, self._at, tuple(Body(e.kind, encode(e), e) for e in events),
             head_fields(self.state), tuple(self._payloads.values()),
         )  # fmt: skip
         try:

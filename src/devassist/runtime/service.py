@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -32,6 +33,8 @@ from devassist.runtime.view import Placed, RunView, load
 log = logging.getLogger("devassist.runtime")
 
 SWEEP_S = 1.0
+RECENT = 128
+"""Ended runs that are kept in memory for followers."""
 _STATES = frozenset(str(s) for s in CLOSED)
 
 
@@ -55,6 +58,7 @@ class Started:
     stream: bytes
     conversation: str
     created: bool
+    driven: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +83,18 @@ class Service:
         self._owned: dict[bytes, int] = {}
         self._waiters: dict[bytes, list[asyncio.Future[RunView | None]]] = {}
         self._folded: dict[bytes, int] = {}
-        self._definitions: dict[str, tuple[str, Payload]] = {}
+        self._definitions: dict[int, tuple[Definition, str, Payload]] = {}
+        self._ended: OrderedDict[bytes, RunView] = OrderedDict()
         self._background: list[asyncio.Task[None]] = []
         self._draining = False
+        self._drives = False
 
     # -- life ----------------------------------------------------------------------------------------------------
 
     async def open(self, *, sole_driver: bool) -> None:
         """Start the sweep. ``sole_driver``: the caller holds the directory's lock, so every older lease is void and
         unfinished runs are taken over at once."""
+        self._drives = True
         if sole_driver:
             await self.heads.reclaim(SYSTEM)
         await self.sweep()
@@ -169,7 +176,7 @@ class Service:
             self._history.is_fresh(stream)
         if begun.claimed:
             self._spawn(stream, head.epoch, (started, 0, now), texts)
-        return Started(head.stream, head.conversation or conversation, begun.created)
+        return Started(head.stream, head.conversation or conversation, begun.created, head.driving or head.state in _STATES)
 
     async def _prepare(
         self, scope: Scope, start: StartRun, stream: bytes, conversation: str, now: int
@@ -190,7 +197,7 @@ class Service:
         )  # fmt: skip
         texts = {event.definition: text, event.request: request_text, event.message: start.message}
         run = NewRun(
-            stream, scope.tenant, actor, conversation, stream, Body(event.kind, encode(event)), now,
+            stream, scope.tenant, actor, conversation, stream, Body(event.kind, encode(event), event), now,
             payloads=(definition, request, message), idem=unb64(event.idem) if event.idem else None,
             digest=event.digest, lease_until=now + self._lease_us, busy=self._bounds.busy,
             max_open=self._bounds.max_open,
@@ -203,13 +210,13 @@ class Service:
 
     def _public(self, definition: Definition) -> tuple[str, Payload]:
         """The definition's text and payload; few are in use at a time, and each is stored once."""
-        key = definition.to_json()
-        known = self._definitions.get(key)
-        if known is None:
+        known = self._definitions.get(id(definition))
+        if known is None or known[0] is not definition:
             if len(self._definitions) >= 100:
                 self._definitions.clear()
-            known = self._definitions[key] = (key, self.vault.seal(PUBLIC, key))
-        return known
+            text = definition.to_json()
+            known = self._definitions[id(definition)] = (definition, text, self.vault.seal(PUBLIC, text))
+        return known[1:]
 
     # -- driving -------------------------------------------------------------------------------------------------
 
@@ -256,16 +263,20 @@ class Service:
         """Hand the run to whoever waits for it here, if it is closed or waits for a person."""
         if run is None or not (run.state.closed or run.state.state is State.AWAIT_APPROVAL):
             return
+        view = RunView(stream, run.confirmed, run.placed, run.texts)
+        if run.state.closed:
+            self._ended[stream] = view
+            if len(self._ended) > RECENT:
+                self._ended.popitem(last=False)
         waiters = self._waiters.pop(stream, None)
         if waiters:
-            view = RunView(stream, run.confirmed, run.placed, run.texts)
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(view)
 
     async def _take(self, stream: bytes) -> None:
-        """Claim a run and drive it, unless another has it."""
-        if stream in self._tasks or self._draining:
+        """Claim a run and drive it, unless another has it. A process that was never opened only appends signals."""
+        if stream in self._tasks or self._draining or not self._drives:
             return
         now = self._clock.now_us()
         epoch = await self.heads.claim(SYSTEM, stream, now, now + self._lease_us)
@@ -320,6 +331,10 @@ class Service:
                 return view
             if self._draining:
                 raise Draining("the service is shutting down; the run goes on after the restart, ask for it by its id")
+
+    def recent(self, stream: bytes) -> RunView | None:
+        """A run that ended here a moment ago, as it was driven: spares followers the reading."""
+        return self._ended.get(stream)
 
     async def view(self, scope: Scope, stream: bytes) -> RunView:
         """The run as the journal has it now. Raises RunNotFound."""

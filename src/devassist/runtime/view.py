@@ -37,7 +37,7 @@ class RunView:
 
 def decoded(records: Iterable[Record]) -> list[Placed]:
     """Raises UnknownEventKind or JournalCorrupt."""
-    return [(decode(json.loads(r.body)), r.seq, r.at) for r in records]
+    return [(r.event or decode(json.loads(r.body)), r.seq, r.at) for r in records]
 
 
 async def texts_of(journal: Journal, scope: Scope, stream: bytes, placed: Iterable[Placed]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -26,6 +26,7 @@ class Database(Protocol):
 
     @property
     def in_transaction(self) -> bool: ...
+    def last_insert_rowid(self) -> int: ...
     def execute(self, statements: str, bindings: Bindings = None) -> Rows: ...
     def executemany(self, statements: str, sequenceofbindings: Iterable[Sequence[Any]]) -> Rows: ...
     def close(self) -> None: ...
@@ -39,6 +40,11 @@ def connect(path: Path, **pragmas: str) -> Database:
     for name, value in pragmas.items():
         db.execute(f"PRAGMA {name} = {value}").fetchall()
     return db
+
+
+def register(db: Database, name: str, function: Callable[..., Any]) -> None:
+    """Make a deterministic Python function available to this connection's SQL."""
+    cast("Any", db).create_scalar_function(name, function, deterministic=True)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from devassist.core.chain import ZERO_HASH, link
 from devassist.core.errors import (
@@ -20,7 +20,7 @@ from devassist.core.errors import (
 from devassist.core.events import KINDS
 from devassist.core.scope import Scope
 from devassist.core.states import CLOSED
-from devassist.ports.journal import Append, Appended, Begun, Body, Head, NewRun
+from devassist.ports.journal import Append, Appended, Begun, Body, Head, NewRun, Record
 from devassist.ports.vault import Payload
 from devassist.store.database import Database
 from devassist.store.sql_files import statements
@@ -44,14 +44,22 @@ def head_of(row: Sequence[Any]) -> Head:
     return Head(*values, head_at=row[_HEAD_AT])
 
 
+class Written(NamedTuple):
+    """What an operation answers, and the rows that it added."""
+
+    value: Any
+    records: list[Record]
+
+
 def _insert(
-    db: Database, stream: bytes, after: int, prev: bytes, at: int, bodies: Sequence[Body]
+    db: Database, stream: bytes, after: int, prev: bytes, at: int, bodies: Sequence[Body], records: list[Record]
 ) -> tuple[int, bytes]:
     seq = after
     for body in bodies:
         seq += 1
         prev = link(stream, seq, at, prev, body.data)
         db.execute(SQL["insert_event"], (stream, seq, at, body.kind, body.data, prev))
+        records.append(Record(stream, seq, at, body.kind, body.data, prev, db.last_insert_rowid(), body.event))
     return seq, prev
 
 
@@ -60,13 +68,13 @@ def _insert_payloads(db: Database, payloads: Sequence[Payload]) -> None:
         db.executemany(SQL["insert_payload"], [(p.ref, p.domain, p.blob) for p in payloads])
 
 
-def begin(db: Database, run: NewRun) -> Begun:
+def begin(db: Database, run: NewRun) -> Written:
     if run.idem is not None:
         known = db.execute(SQL["find_idem"], (run.tenant, run.actor, run.idem)).fetchone()
         if known is not None:
             if json.loads(known[1]).get("digest") != run.digest:
                 raise IdempotencyMismatch("this Idempotency-Key was used with another body; use a new key")
-            return Begun(load_head(db, known[0]), created=False, claimed=False)
+            return Written(Begun(load_head(db, known[0]), created=False, claimed=False), [])
     if db.execute(SQL["head"], (run.stream,)).fetchone() is not None:
         raise StreamExists(f"a stream {run.stream.hex()} exists")
     if run.max_open:
@@ -81,7 +89,8 @@ def begin(db: Database, run: NewRun) -> Begun:
         if waiting is not None and run.busy == "reject":
             raise ConversationBusy(f"conversation {conversation} has an open run {waiting[0].hex()}")
     claimed = run.lease_until > 0 and waiting is None
-    seq, hash_ = _insert(db, run.stream, -1, ZERO_HASH, run.at, (run.body,))
+    records: list[Record] = []
+    seq, hash_ = _insert(db, run.stream, -1, ZERO_HASH, run.at, (run.body,), records)
     _insert_payloads(db, run.payloads)
     head = Head(
         run.stream, run.tenant, "run", None, seq, hash_, int(claimed), "INIT", run.actor, conversation, run.root,
@@ -91,7 +100,7 @@ def begin(db: Database, run: NewRun) -> Begun:
         head.stream, head.tenant, head.kind, None, seq, hash_, run.at, head.epoch, head.state, head.actor,
         conversation, head.root, int(claimed), head.lease_until, head.flags, head.idem,
     ))  # fmt: skip
-    return Begun(head, created=True, claimed=claimed)
+    return Written(Begun(head, created=True, claimed=claimed), records)
 
 
 def load_head(db: Database, stream: bytes) -> Head:
@@ -108,14 +117,15 @@ def _place(db: Database, scope: Scope, stream: bytes) -> Any:
     return row
 
 
-def append(db: Database, scope: Scope, a: Append) -> Appended:
+def append(db: Database, scope: Scope, a: Append) -> Written:
     _tenant, seq, prev, last_at, epoch, _state, actor, conversation = _place(db, scope, a.stream)
     if epoch != a.epoch:
         raise Superseded(f"run {a.stream.hex()} is at epoch {epoch}; epoch {a.epoch} no longer owns it")
     if seq != a.after:
         raise SeqMoved(f"run {a.stream.hex()} stands at seq {seq}, not {a.after}", head_seq=seq)
     at = max(a.at, last_at)
-    last, hash_ = _insert(db, a.stream, seq, prev, at, a.bodies)
+    records: list[Record] = []
+    last, hash_ = _insert(db, a.stream, seq, prev, at, a.bodies, records)
     _insert_payloads(db, a.payloads)
     woken = None
     if a.head.state in _CLOSED:
@@ -129,41 +139,43 @@ def append(db: Database, scope: Scope, a: Append) -> Appended:
         head = a.head
         moved = (last, hash_, at, head.state, int(head.driving), head.wake_at, a.stream)
         db.execute(SQL["move_owner"], moved)
-    return Appended(seq + 1, last, at, hash_, woken)
+    return Written(Appended(seq + 1, last, at, hash_, woken), records)
 
 
 def signal(
     db: Database, scope: Scope, stream: bytes, signal_id: str, body: Body, at: int, payloads: Sequence[Payload]
-) -> int | None:
+) -> Written:
     _tenant, seq, prev, last_at, _epoch, state, _actor, _conversation = _place(db, scope, stream)
     known = db.execute(SQL["find_signal"], (stream, signal_id)).fetchone()
     if known is not None:
-        return int(known[0])
+        return Written(int(known[0]), [])
     if state in _CLOSED:
-        return None
+        return Written(None, [])
+    records: list[Record] = []
     at = max(at, last_at)
-    last, hash_ = _insert(db, stream, seq, prev, at, (body,))
+    last, hash_ = _insert(db, stream, seq, prev, at, (body,), records)
     _insert_payloads(db, payloads)
     db.execute(SQL["insert_signal"], (stream, signal_id, last))
     db.execute(SQL["move_signal"], (last, hash_, at, at, stream))
-    return last
+    return Written(last, records)
 
 
 def note(
     db: Database, tenant: str, new_id: bytes, kind: str, name: str, bodies: Sequence[Body], at: int,
     payloads: Sequence[Payload],
-) -> Appended:  # fmt: skip
+) -> Written:  # fmt: skip
     found = db.execute(SQL["find_stream"], (tenant, kind, name)).fetchone()
     stream, seq, prev, last_at = found if found is not None else (new_id, -1, ZERO_HASH, 0)
     at = max(at, last_at)
-    last, hash_ = _insert(db, stream, seq, prev, at, bodies)
+    records: list[Record] = []
+    last, hash_ = _insert(db, stream, seq, prev, at, bodies, records)
     _insert_payloads(db, payloads)
     if found is None:
         row = (stream, tenant, kind, name, last, hash_, at, 0, None, None, None, None, 0, 0, "", None)
         db.execute(SQL["insert_head"], row)
     else:
         db.execute(SQL["move_fact"], (last, hash_, at, stream))
-    return Appended(seq + 1, last, at, hash_)
+    return Written(Appended(seq + 1, last, at, hash_), records)
 
 
 def claim(db: Database, scope: Scope, stream: bytes, now: int, until: int) -> int | None:

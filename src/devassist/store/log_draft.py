@@ -9,13 +9,20 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import orjson
 
-from devassist.core.errors import JournalCorrupt
-from devassist.core.event_codec import decode
-from devassist.core.events import Event, Fact, RunStarted
-from devassist.core.log_rows import MESSAGE_CHARS, OUTPUT_CHARS, LogRow, RunContext, log_row, started
+from devassist.core.log_rows import (
+    MESSAGE_CHARS,
+    OUTPUT_CHARS,
+    LogRow,
+    RunContext,
+    current,
+    log_row,
+    metadata,
+    started,
+)
 from devassist.ports.journal import Head, Record
 
 KEPT_CHARS = max(OUTPUT_CHARS, MESSAGE_CHARS)
@@ -24,12 +31,19 @@ INIT = "run_started"
 
 @dataclass(slots=True)
 class Carried:
-    """A stream under way. ``texts`` maps short references to the row of their text; ``id`` 0 is not stored yet."""
+    """A stream under way. ``texts`` maps references to the row of their text; ``id`` 0 is not stored yet."""
 
     id: int
     kind: str
     context: RunContext
-    texts: dict[int, int] = field(default_factory=dict[int, int])
+    texts: dict[str, int] = field(default_factory=dict[str, int])
+
+
+class Drafted(NamedTuple):
+    carried: Carried
+    record: Record
+    row: LogRow
+    metadata: bytes
 
 
 @dataclass(slots=True)
@@ -38,33 +52,45 @@ class Draft:
 
     start: int
     end: int
-    rows: list[tuple[Carried, Record, LogRow]] = field(default_factory=list[tuple[Carried, Record, LogRow]])
+    rows: list[Drafted] = field(default_factory=list["Drafted"])
     wanted: dict[bytes, list[str]] = field(default_factory=dict[bytes, list[str]])
     domains: frozenset[bytes] = frozenset()
     erased: list[bytes] = field(default_factory=list[bytes])
 
 
-def event_of(record: Record) -> Event | None:
-    """None for what this build cannot read."""
+def body_of(record: Record) -> dict[str, Any]:
+    """The event's body in this build's version; empty for what is no JSON object."""
     try:
-        return decode(orjson.loads(record.body))
-    except (JournalCorrupt, ValueError, TypeError, AttributeError):
-        return None
+        body: Any = orjson.loads(record.body)
+        return current(body) if type(body) is dict else {}  # pyright: ignore[reportUnknownArgumentType]
+    except ValueError:
+        return {}
 
 
-def row_of(record: Record, event: Event | None, context: RunContext) -> tuple[LogRow, RunContext]:
-    if event is None:
-        return LogRow(record.kind, context.step, context.state), context
-    return log_row(event, record.seq, context)
+def row_of(record: Record, body: dict[str, Any], context: RunContext) -> tuple[LogRow, RunContext]:
+    try:
+        if body:
+            return log_row(body, record.seq, context)
+    except (TypeError, ValueError, LookupError):
+        pass
+    return LogRow(record.kind, context.step, context.state), context
+
+
+def metadata_of(record: Record, body: dict[str, Any], carried: Carried) -> bytes:
+    """JSON; a row of a stream that is no run also says which stream it is."""
+    extra = metadata(body)
+    if carried.kind != "run":
+        extra["stream"] = record.stream.hex()
+    return orjson.dumps(extra)
 
 
 def carry(records: Sequence[Record], head: Head | None) -> Carried:
     """Take a stream up at its beginning; ``head`` is of a stream that is no run."""
-    first = event_of(records[0])
-    if isinstance(first, RunStarted):
-        return Carried(0, "run", started(first))
-    kind = head.kind if head is not None else "run" if records[0].kind == INIT else "unknown"
-    return Carried(0, kind, RunContext(head.tenant if head is not None else "", "", "", "", ""))
+    if records[0].kind == INIT:
+        return Carried(0, "run", started(body_of(records[0])))
+    if head is None:
+        return Carried(0, "unknown", RunContext("", "", "", "", ""))
+    return Carried(0, head.kind, RunContext(head.tenant, "", "", "", ""))
 
 
 def owner_of(text: str) -> bytes | None:
@@ -79,11 +105,12 @@ def owners(context: RunContext) -> list[bytes]:
     return [owner for text in (context.domain, context.actor) if (owner := owner_of(text)) is not None]
 
 
-def erased_by(fact: Fact) -> list[bytes]:
+def erased_by(body: dict[str, Any]) -> list[bytes]:
     """The domains whose erasure a fact of the stream ``erasure`` records."""
-    if fact.name != "domain_erased":
+    if body.get("k") != "fact" or body.get("name") != "domain_erased":
         return []
-    return [owner for name, value in fact.data if name == "domain" and (owner := owner_of(value)) is not None]
+    pairs = [(str(pair[0]), str(pair[1])) for pair in body.get("data", ())]
+    return [owner for name, value in pairs if name == "domain" and (owner := owner_of(value)) is not None]
 
 
 def short(ref: str) -> int:

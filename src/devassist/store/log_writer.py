@@ -11,17 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from devassist.core.chain import PUBLIC_DOMAIN
-from devassist.core.events import TERMINAL, Fact
+from devassist.core.events import TERMINAL
 from devassist.ports.journal import Head, Record
 from devassist.ports.vault import DomainName
 from devassist.store.database import Database, connect, immediate
 from devassist.store.log_draft import (
     Carried,
     Draft,
+    Drafted,
+    body_of,
     carry,
     cut,
     erased_by,
-    event_of,
+    metadata_of,
     owner_of,
     owners,
     row_of,
@@ -40,7 +42,8 @@ Names = Mapping[bytes, DomainName | None]
 
 
 class LogWriter:
-    """All methods but ``unknown`` are for one thread. They raise apsw.Error; then nothing was written."""
+    """All methods are for one thread, only ``unknown`` may be
+    called between two of them from another. They raise apsw.Error; then nothing was written."""
 
     def __init__(self, path: Path) -> None:
         self._db: Database = connect(path, journal_mode="WAL", synchronous="OFF", secure_delete="ON")
@@ -49,6 +52,8 @@ class LogWriter:
         self._domains: dict[bytes, int] = {}
         self.position = self.generation = self._last_run = self._last_text = 0
         self.unscrubbed = True  # a crash may have come between an erasure and its checkpoint
+        self.backlog = 0
+        """How many texts are not in the full-text index yet."""
         self.reset()
 
     def close(self) -> None:
@@ -58,8 +63,9 @@ class LogWriter:
         """Forget what is carried and start from what is stored: a batch failed, or another process wrote."""
         self._carried.clear()
         self._domains.clear()
-        self.position, self.generation, _ = self._one("cursor")
+        self.position, self.generation, indexed = self._one("cursor")
         (self._last_run,), (self._last_text,) = self._one("last_run"), self._one("last_text")
+        self.backlog = self._last_text - indexed
 
     # -- batches -------------------------------------------------------------------------------------------------
 
@@ -84,21 +90,22 @@ class LogWriter:
             carried = self._carried.get(record.stream)
             if carried is None:
                 carried = self._take_up(record.stream, (record,), heads.get(record.stream), applied=False)
-            event = event_of(record)
-            row, carried.context = row_of(record, event, carried.context)
-            draft.rows.append((carried, record, row))
+            body = body_of(record)
+            row, carried.context = row_of(record, body, carried.context)
+            draft.rows.append(Drafted(carried, record, row, metadata_of(record, body, carried)))
             for ref in (row.input, row.output, row.message):
-                if ref is not None and short(ref) not in carried.texts:
+                if ref is not None and ref not in carried.texts:
                     draft.wanted.setdefault(record.stream, []).append(ref)
             if carried.id == 0:
                 domains.update(owners(carried.context))
-            if carried.kind == "erasure" and isinstance(event, Fact):
-                draft.erased += erased_by(event)
+            if carried.kind == "erasure":
+                draft.erased += erased_by(body)
         draft.domains = frozenset(domains - self._domains.keys())
         return draft
 
     def write(self, draft: Draft, texts: Texts, names: Names) -> bool:
         """Write the batch; false when another process has moved the cursor meanwhile: draft again."""
+        last_text = self._last_text
         with immediate(self._db):
             moved = self._one("cursor")[:2] != (draft.start, self.generation)
             if not moved:
@@ -110,57 +117,53 @@ class LogWriter:
             self.reset()
             return False
         self.position = draft.end
-        for _, record, _ in draft.rows:
+        self.backlog += self._last_text - last_text
+        for _, record, _, _ in draft.rows:
             if record.kind in TERMINAL:
                 self._carried.pop(record.stream, None)
         while len(self._carried) > CARRIED:
             del self._carried[next(iter(self._carried))]
         if len(self._domains) > 10 * CARRIED:
             self._domains.clear()
-        if self.unscrubbed:
+        if draft.erased:
             self.scrub()
         return True
 
     def _take_up(self, stream: bytes, records: Sequence[Record], head: Head | None, *, applied: bool = True) -> Carried:
         """Carry a stream: ``records`` begin it and are applied, unless they are still to be written."""
         carried = self._carried[stream] = carry(records, head)
-        for record in records if applied else ():
-            _, carried.context = row_of(record, event_of(record), carried.context)
         found = self._one("find_run", stream)
+        stored: dict[int, int] = {}
         if found:
             carried.id = found[0]
-            carried.texts.update((ref, id_) for ref, id_ in self._db.execute(SQL["texts_of"], found))
+            stored.update((ref, id_) for ref, id_ in self._db.execute(SQL["texts_of"], found))
+        for record in records if applied else ():
+            row, carried.context = row_of(record, body_of(record), carried.context)
+            for ref in (row.input, row.output, row.message):
+                if ref is not None and (place := stored.get(short(ref))) is not None:
+                    carried.texts[ref] = place
         return carried
 
     def _insert(self, draft: Draft, texts: Texts, names: Names) -> None:
         rows: list[tuple[Any, ...]] = []
         fresh: list[tuple[int, int, int, str]] = []
         none: Mapping[str, str] = {}
-        for carried, record, row in draft.rows:
+        for carried, record, row, extra in draft.rows:
             if carried.id == 0:
                 self._insert_run(carried, record.stream, names)
-            given = texts.get(record.stream, none)
-            places = [self._place(carried, ref, given, fresh) for ref in (row.input, row.output, row.message)]
+            known, given = carried.texts, texts.get(record.stream, none)
+            for ref in (row.input, row.output, row.message):
+                if ref is not None and ref not in known and (text := given.get(ref)) is not None:
+                    self._last_text += 1
+                    known[ref] = self._last_text
+                    fresh.append((self._last_text, carried.id, short(ref), cut(text)))
             rows.append((
-                carried.id, record.seq, record.at, row.kind, row.step, row.state, row.tool_name, *places,
-                row.error_code, row.duration_ms, record.body.decode("utf-8", "replace"), record.hash,
+                carried.id, record.seq, record.at, row.kind, row.step, row.state, row.tool_name,
+                known.get(row.input or ""), known.get(row.output or ""), known.get(row.message or ""), row.error_code,
+                row.duration_ms, extra.decode(), record.hash,
             ))  # fmt: skip
         self._db.executemany(SQL["insert_text"], fresh)
         self._db.executemany(SQL["insert_row"], rows)
-
-    def _place(
-        self, carried: Carried, ref: str | None, given: Mapping[str, str], fresh: list[tuple[int, int, int, str]]
-    ) -> int | None:
-        """The row of a text, which is added to ``fresh`` if it is new; None where there is no text (any more)."""
-        if ref is None:
-            return None
-        key = short(ref)
-        place = carried.texts.get(key)
-        if place is None and (text := given.get(ref)) is not None:
-            self._last_text += 1
-            place = carried.texts[key] = self._last_text
-            fresh.append((place, carried.id, key, cut(text)))
-        return place
 
     def _insert_run(self, carried: Carried, stream: bytes, names: Names) -> None:
         self._last_run += 1
@@ -206,19 +209,15 @@ class LogWriter:
         """Bring what was erased out of the write-ahead log; ``unscrubbed`` stays true while a reader is in the way."""
         self.unscrubbed = bool(self._one("checkpoint")[0])
 
-    def index(self) -> int:
-        """Put the next slice of texts into the full-text index; return how many are left."""
+    def index(self) -> None:
+        """Put the next slice of texts into the full-text index."""
         with immediate(self._db):
             indexed, last = self._one("cursor")[2], self._one("last_text")[0]
             upto = min(indexed + SLICE, last)
             if upto > indexed:
                 self._db.execute(SQL["index_texts"], (indexed, upto))
                 self._db.execute(SQL["move_indexed"], (upto,))
-        return last - upto
-
-    def backlog(self) -> int:
-        """How many texts are not in the full-text index yet."""
-        return self._one("backlog")[0]
+        self.backlog = last - upto
 
     def wipe(self) -> None:
         """Remove everything: the next batch begins at the journal's beginning."""

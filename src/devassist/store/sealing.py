@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from devassist.core.chain import PUBLIC_DOMAIN, PUBLIC_SALT, commit, salt_of
+from devassist.core.chain import PUBLIC_DOMAIN, PUBLIC_SALT, Salts, commit
 from devassist.core.codec import NotCanonical, b64
 from devassist.core.errors import JournalCorrupt, TooLarge
 from devassist.ports.vault import Payload
@@ -101,17 +101,17 @@ def _text(payload: Payload, data: bytes) -> str:
 class Sealer:
     """The working keys of one domain. ``seal`` and ``open`` may be called from any thread."""
 
-    __slots__ = ("_aead", "_mac", "domain")
+    __slots__ = ("_aead", "_salts", "domain")
 
     def __init__(self, domain: bytes, key: bytes) -> None:
         self.domain = domain
-        self._mac = derive(key, domain, _MAC_INFO)
+        self._salts = Salts(derive(key, domain, _MAC_INFO))
         self._aead = AESGCM(derive(key, domain, _AES_INFO))
 
     def seal(self, text: str) -> Payload:
         """Equal texts of a domain have one reference. Raises NotCanonical for a lone surrogate, TooLarge."""
         data = _encode(text)
-        salt = salt_of(self._mac, data)
+        salt = self._salts.of(data)
         ref = commit(salt, data)
         flag, body = _pack(data)
         nonce = os.urandom(_NONCE)
@@ -134,7 +134,7 @@ class Sealer:
         except ValueError as error:
             raise _corrupt(payload, str(error)) from None
         salt = inner[1:_HEAD]
-        if salt != salt_of(self._mac, data) or commit(salt, data) != payload.ref:
+        if salt != self._salts.of(data) or commit(salt, data) != payload.ref:
             raise _corrupt(payload, "the text does not fit its commitment")
         return _text(payload, data)
 

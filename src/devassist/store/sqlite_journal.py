@@ -11,6 +11,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import apsw
 
@@ -23,6 +24,7 @@ from devassist.ports.journal import Append, Appended, Begun, Body, Head, HeadQue
 from devassist.ports.vault import Payload, Vault
 from devassist.store import journal_ops as ops
 from devassist.store.database import Database, connect
+from devassist.store.ring import Ring
 from devassist.store.sql_files import script
 from devassist.store.text_cache import TextCache
 from devassist.store.writer import Writer
@@ -52,6 +54,7 @@ class SqliteJournal:
         self._vault = vault
         self._changed = asyncio.Event()
         self._texts = TextCache()
+        self._ring = Ring()
         self._stored: dict[bytes, None] = {}
         db = open_database(path)
         db.execute(script("journal_schema.sql"))
@@ -69,7 +72,10 @@ class SqliteJournal:
         await self._writer.close()
         self._reader.close()
 
-    def _committed(self) -> None:
+    def _committed(self, results: list[Any]) -> None:
+        for result in results:
+            if isinstance(result, ops.Written) and result.records:
+                self._ring.add(result.records)
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -78,7 +84,7 @@ class SqliteJournal:
     async def begin(self, scope: Scope, run: NewRun) -> Begun:
         ops.check_kinds((run.body,))
         slim, fresh = self._unstored(run.payloads)
-        begun: Begun = await self._writer.submit(lambda c: ops.begin(c, _with(run, slim)))
+        begun: Begun = (await self._writer.submit(lambda c: ops.begin(c, _with(run, slim)))).value
         if begun.created:
             self._remember(fresh)
         return begun
@@ -87,7 +93,7 @@ class SqliteJournal:
         ops.check_kinds(append.bodies)
         slim, fresh = self._unstored(append.payloads)
         small = append if slim is append.payloads else _slim(append, slim)
-        done: Appended = await self._writer.submit(lambda c: ops.append(c, scope, small))
+        done: Appended = (await self._writer.submit(lambda c: ops.append(c, scope, small))).value
         self._remember(fresh)
         return done
 
@@ -95,7 +101,8 @@ class SqliteJournal:
         self, scope: Scope, stream: bytes, signal_id: str, body: Body, at: int, payloads: Sequence[Payload] = ()
     ) -> int | None:
         ops.check_kinds((body,))
-        return await self._writer.submit(lambda c: ops.signal(c, scope, stream, signal_id, body, at, payloads))
+        written = await self._writer.submit(lambda c: ops.signal(c, scope, stream, signal_id, body, at, payloads))
+        return written.value
 
     async def note(
         self,
@@ -109,7 +116,8 @@ class SqliteJournal:
         ops.check_kinds(bodies)
         new_id = uuid7(at, os.urandom(10))
         tenant = scope.tenant
-        return await self._writer.submit(lambda c: ops.note(c, tenant, new_id, kind, name, bodies, at, payloads))
+        written = await self._writer.submit(lambda c: ops.note(c, tenant, new_id, kind, name, bodies, at, payloads))
+        return written.value
 
     async def read(self, scope: Scope, stream: bytes, after: int = -1, limit: int = 0) -> list[Record]:
         if after < 0 or not scope.is_system:
@@ -210,7 +218,8 @@ class SqliteJournal:
     # -- Feed ----------------------------------------------------------------------------------------------------
 
     async def changes(self, cursor: int, limit: int = PORTION) -> list[Record]:
-        return [Record(*r) for r in self._reader.execute(SQL["changes"], (cursor, limit))]
+        known = self._ring.after(cursor, limit)
+        return known or [Record(*r) for r in self._reader.execute(SQL["changes"], (cursor, limit))]
 
     async def tip(self) -> int:
         row = self._reader.execute(SQL["tip"]).fetchone()
@@ -234,6 +243,8 @@ class SqliteJournal:
     # -- Inspector -----------------------------------------------------------------------------------------------
 
     async def raw_events(self, scope: Scope, stream: bytes) -> list[Record]:
+        if not scope.is_system:
+            await self.head(scope, stream)
         rows = self._reader.execute(SQL["raw_events"], (stream,))
         return [Record(s, seq, at, _raw_text(kind), body, link, row) for s, seq, at, kind, body, link, row in rows]
 
@@ -245,6 +256,8 @@ class SqliteJournal:
         return Payload(*row) if row else None
 
     async def raw_signals(self, scope: Scope, stream: bytes) -> list[tuple[str, int]]:
+        if not scope.is_system:
+            await self.head(scope, stream)
         return [(_raw_text(name), seq) for name, seq in self._reader.execute(SQL["raw_signals"], (stream,))]
 
 
@@ -264,4 +277,3 @@ def _with(run: NewRun, payloads: tuple[Payload, ...]) -> NewRun:
 
 def _slim(a: Append, payloads: tuple[Payload, ...]) -> Append:
     return Append(a.stream, a.after, a.epoch, a.at, a.bodies, a.head, payloads)
-

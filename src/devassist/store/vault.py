@@ -31,6 +31,8 @@ SQL = statements("keys.sql")
 CACHED = 10_000
 """How many domains' keys and names a vault keeps in memory."""
 FILE = "keys.db"
+REMEMBERED, REMEMBERED_CHARS = 1000, 4000
+"""Sealed texts that are kept in memory: definitions, and what runs of one domain repeat, are sealed once."""
 
 T = TypeVar("T")
 
@@ -82,15 +84,26 @@ class _Sealing:
     def __init__(self, row: Callable[[bytes], tuple[DomainName, bytes] | None], cached: int) -> None:
         self._cache = _Cache(cached)
         self._row = row
+        self._sealed: OrderedDict[tuple[bytes, str], Payload] = OrderedDict()
 
     def seal(self, domain: bytes, text: str) -> Payload:
         """Raises PayloadErased, and NotCanonical or TooLarge for a text that cannot be stored."""
+        key = (domain, text)
+        known = self._sealed.get(key)
+        if known is not None:
+            return known
         if domain == PUBLIC_DOMAIN:
-            return seal_public(text)
-        entry = self._entry(domain)
-        if entry is None:
-            raise PayloadErased(f"domain {domain.hex()} has no key: it was erased or never was")
-        return entry[0].seal(text)
+            payload = seal_public(text)
+        else:
+            entry = self._entry(domain)
+            if entry is None:
+                raise PayloadErased(f"domain {domain.hex()} has no key: it was erased or never was")
+            payload = entry[0].seal(text)
+        if len(text) <= REMEMBERED_CHARS:
+            self._sealed[key] = payload
+            if len(self._sealed) > REMEMBERED:
+                self._sealed.popitem(last=False)
+        return payload
 
     def open(self, payload: Payload) -> str:
         """Raises PayloadErased, or JournalCorrupt naming the reference."""
@@ -104,6 +117,8 @@ class _Sealing:
     def forget(self, domain: bytes | None = None) -> None:
         """Drop cached keys and names (of one domain, or all)."""
         self._cache.drop(domain)
+        kept = [] if domain is None else [(k, v) for k, v in self._sealed.items() if k[0] != domain]
+        self._sealed = OrderedDict(kept)
 
     def _entry(self, domain: bytes) -> tuple[Sealer, DomainName] | None:
         found = self._cache.get(domain)

@@ -21,7 +21,7 @@ from devassist.store.database import Database
 Operation = Callable[[Database], Any]
 
 GROUP = 256
-LINGER_S = 0.002
+LINGER_S = 0.004
 """Wait for company only while the last batch had some: a lone run never waits."""
 CROWD = 4
 
@@ -29,7 +29,7 @@ CROWD = 4
 class Writer:
     """Runs operations in batches on its own thread and connection."""
 
-    def __init__(self, db: Database, on_commit: Callable[[], None]) -> None:
+    def __init__(self, db: Database, on_commit: Callable[[list[Any]], None]) -> None:
         self._db = db
         self._on_commit = on_commit
         self._loop = asyncio.get_running_loop()
@@ -106,7 +106,7 @@ class Writer:
         return results
 
     def _deliver(self, results: list[tuple[asyncio.Future[Any], Any]]) -> None:
-        self._on_commit()
+        self._on_commit([result for _, result in results])
         for future, result in results:
             if future.done():
                 continue

@@ -14,7 +14,7 @@ SELECT coalesce(max(id), 0) FROM texts;
 SELECT run FROM log_runs WHERE stream = ?;
 
 -- name: texts_of
-SELECT ref, id FROM texts WHERE run = ?;
+SELECT t.ref, t.id FROM log_rows r JOIN texts t ON t.id IN (r.input, r.output, r.message) WHERE r.run = ?;
 
 -- name: insert_run
 INSERT INTO log_runs(run, stream, kind, tenant, domain, actor, conversation, agent) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
@@ -32,12 +32,9 @@ INSERT INTO domains(domain, name, erased) VALUES (?, ?, ?) RETURNING id;
 INSERT INTO texts(id, run, ref, body) VALUES (?, ?, ?, ?);
 
 -- name: insert_row
-INSERT INTO log_rows(run, seq, at, kind, step, state, tool, input, output, message, code, duration_ms, body, hash)
+INSERT INTO log_rows(run, seq, at, kind, step, state, tool, input, output, message, code, duration_ms, metadata, hash)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run, seq) DO NOTHING;
-
--- name: backlog
-SELECT (SELECT coalesce(max(id), 0) FROM texts) - (SELECT indexed FROM cursor);
 
 -- name: index_texts
 INSERT INTO texts_fts(rowid, body) SELECT id, body FROM texts WHERE id > ? AND id <= ? AND trim(body) <> '';
@@ -48,12 +45,13 @@ UPDATE cursor SET indexed = ?;
 -- name: erase_index
 INSERT INTO texts_fts(texts_fts, rowid, body)
 SELECT 'delete', t.id, t.body
-FROM domains d JOIN log_runs u ON u.domain = d.id JOIN texts t ON t.run = u.run
-WHERE d.domain = ? AND d.erased = 0 AND t.id <= (SELECT indexed FROM cursor) AND trim(t.body) <> '';
+FROM texts t
+WHERE t.id IN (SELECT text FROM texts_of_domain WHERE domain = ?) AND t.id <= (SELECT indexed FROM cursor)
+  AND trim(t.body) <> '';
 
 -- name: erase_texts
 UPDATE texts SET body = printf('%*s', length(CAST(body AS BLOB)), '')
-WHERE run IN (SELECT u.run FROM log_runs u JOIN domains d ON d.id = u.domain WHERE d.domain = ? AND d.erased = 0);
+WHERE id IN (SELECT text FROM texts_of_domain WHERE domain = ?);
 
 -- name: erase_name
 UPDATE domains

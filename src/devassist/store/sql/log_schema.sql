@@ -40,7 +40,6 @@ CREATE TABLE IF NOT EXISTS texts(
   ref  INTEGER NOT NULL,
   body TEXT    NOT NULL
 );
-CREATE UNIQUE INDEX IF NOT EXISTS texts_place ON texts(run, ref);
 
 CREATE VIRTUAL TABLE IF NOT EXISTS texts_fts USING fts5(
   body, content='texts', content_rowid='id', tokenize='trigram', detail=none, columnsize=0
@@ -52,15 +51,16 @@ CREATE TABLE IF NOT EXISTS log_rows(
   at          INTEGER NOT NULL,           -- microseconds since the Unix epoch
   kind        TEXT    NOT NULL,
   step        INTEGER,
-  state       TEXT    CHECK (state IN ('INIT', 'LLM_DECIDE', 'TOOL_EXECUTE', 'AWAIT_APPROVAL', 'WAIT',
-                                       'FINAL_ANSWER', 'ERROR', 'ABORTED')),
+  state       TEXT    CHECK (             -- not IN (...), which would build a table of eight for each row
+    state = 'INIT' OR state = 'LLM_DECIDE' OR state = 'TOOL_EXECUTE' OR state = 'AWAIT_APPROVAL' OR state = 'WAIT'
+    OR state = 'FINAL_ANSWER' OR state = 'ERROR' OR state = 'ABORTED'),
   tool        TEXT,
   input       INTEGER,                    -- these three are texts.id
   output      INTEGER,
   message     INTEGER,
   code        TEXT,
   duration_ms INTEGER NOT NULL DEFAULT 0,
-  body        TEXT    NOT NULL,           -- as recorded
+  metadata    TEXT    NOT NULL,           -- JSON: what the event says beyond the columns
   hash        BLOB    NOT NULL,
   PRIMARY KEY (run, seq)
 ) WITHOUT ROWID;
@@ -70,8 +70,20 @@ CREATE INDEX IF NOT EXISTS log_rows_tool ON log_rows(tool, at) WHERE tool IS NOT
 CREATE INDEX IF NOT EXISTS log_rows_rare ON log_rows(kind, at)
   WHERE kind NOT IN ('model_intended', 'model_replied', 'tool_intended', 'tool_returned');
 
-CREATE VIEW IF NOT EXISTS decision_log AS
+-- Texts that an erasure still has to blank.
+CREATE VIEW IF NOT EXISTS texts_of_domain AS
+SELECT d.domain AS domain, t.id AS text
+FROM domains d
+CROSS JOIN log_runs u ON u.domain = d.id
+CROSS JOIN log_rows r ON r.run = u.run
+CROSS JOIN texts t ON t.id IN (r.input, r.output, r.message)
+WHERE d.erased = 0;
+
+-- All that is said of a row, with its place.
+CREATE VIEW IF NOT EXISTS log_lines AS
 SELECT
+  r.run AS run,
+  r.at AS at,
   u.trace_id AS trace_id,
   r.seq AS seq,
   r.kind AS kind,
@@ -87,11 +99,7 @@ SELECT
   r.duration_ms AS duration_ms,
   r.code AS error_code,
   CASE WHEN d.erased = 0 THEN substr(m.body, 1, 2000) END AS error_message,
-  CASE WHEN u.kind = 'run'
-    THEN json_remove(r.body, '$.agent', '$.code', '$.conversation', '$.k', '$.step', '$.tenant', '$.tool')
-    ELSE json_set(json_remove(r.body, '$.agent', '$.code', '$.conversation', '$.k', '$.step', '$.tenant', '$.tool'),
-                  '$.stream', lower(hex(u.stream)))
-  END AS metadata,
+  r.metadata AS metadata,
   strftime('%Y-%m-%dT%H:%M:%S', r.at / 1000000, 'unixepoch') || printf('.%06dZ', r.at % 1000000) AS timestamp,
   lower(hex(r.hash)) AS hash,
   CASE WHEN r.seq = 0 THEN lower(hex(zeroblob(32))) ELSE lower(hex(p.hash)) END AS prev_hash
@@ -103,3 +111,9 @@ LEFT JOIN texts i ON i.id = r.input
 LEFT JOIN texts o ON o.id = r.output
 LEFT JOIN texts m ON m.id = r.message
 LEFT JOIN log_rows p ON p.run = r.run AND p.seq = r.seq - 1;
+
+-- The table that people query with any SQL client; its columns are a promise.
+CREATE VIEW IF NOT EXISTS decision_log AS
+SELECT trace_id, seq, kind, step, state, tenant, user_id, conversation_id, agent, tool_name, input_text, output_text,
+       duration_ms, error_code, error_message, metadata, timestamp, hash, prev_hash
+FROM log_lines;

@@ -1,0 +1,294 @@
+"""Record the golden journals that tests/golden replays: real runs of the packaged agents, driven in memory.
+
+``python scripts/record_golden.py`` writes the files that are not there yet and the list of their hashes. A recorded
+file is never written again: it says how runs of its day went. Where today's core derives something else, that is a
+change of behaviour and needs a flag in INIT; only before a first release may a file be deleted and recorded anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from devassist.audit.golden import GoldenText, dump, export, load, replay_golden
+from devassist.core.chain import ZERO_HASH, link
+from devassist.core.codec import b64, canonical
+from devassist.core.definition import Definition
+from devassist.core.errors import ProviderError
+from devassist.core.event_codec import encode
+from devassist.core.events import Held, Limits, SettlementGiven
+from devassist.core.messages import ModelReply, NativeCall
+from devassist.core.scope import Scope
+from devassist.core.tooling import Effect, ToolResult, ToolSpec, ToolUnknown
+from devassist.knowledge.policies import PolicyFiles
+from devassist.llm.extractive import Extractive
+from devassist.llm.scripted import AfterFailures, Scripted
+from devassist.ports.journal import Body, Record
+from devassist.ports.model import Model
+from devassist.prompts.catalog import AgentFiles
+from devassist.runtime.clock import SystemClock
+from devassist.runtime.driver import Driver
+from devassist.runtime.history import History
+from devassist.runtime.intake import Intake, Submission
+from devassist.runtime.local_bus import LocalBus
+from devassist.runtime.perform import Performer
+from devassist.runtime.service import Bounds, Service
+from devassist.store.memory_journal import MemoryJournal
+from devassist.store.vault import MemoryVault
+from devassist.tools.get_policy import get_policy_tool
+from devassist.tools.registry import Tool, ToolRegistry
+from devassist.tools.schema import SchemaChecker
+
+ROOT = Path(__file__).parents[1]
+TARGET = ROOT / "tests" / "golden"
+SAMPLES = ROOT / "src" / "devassist" / "knowledge" / "samples"
+USER = Scope("default", "local", frozenset({"user", "admin"}))
+CHECKER = SchemaChecker()
+Run = Callable[["Scene"], Awaitable[bytes]]
+_NUMBER: dict[str, Any] = {
+    "type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False,
+}  # fmt: skip
+
+DOUBLE = 'Thought: Compute it.\nAction: tool:double\nargs: {"n": 21}'
+TRIPLE = 'Thought: Compute.\nAction: tool:triple\nargs: {"n": 14}'
+NATIVE = ModelReply("", tuple(NativeCall(f"call_{n}", "double", json.dumps({"n": n})) for n in (1, 2, 3)), "tool_calls")
+BUSY = ProviderError("too many requests", code="provider_overloaded", retryable=True, provider_status=429)
+REFUSED = ProviderError("invalid key", code="provider_unauthorised", retryable=False, provider_status=401)
+
+
+async def double(n: int) -> ToolResult:
+    return ToolResult({"n": 2 * n})
+
+
+async def book(n: int) -> ToolUnknown:
+    return ToolUnknown(f"the connection was lost while {n} was booked")
+
+
+async def hang(n: int) -> ToolResult:
+    await asyncio.sleep(3600)
+    return ToolResult(n)
+
+
+def _no_price(model: str, input_tokens: int, output_tokens: int) -> None:
+    return None
+
+
+def _tool(name: str, handler: Callable[..., Any], effect: Effect) -> Tool:
+    return Tool(ToolSpec(name, f"Test tool {name}: takes a number.", _NUMBER, effect=effect, timeout_s=10.0), handler)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A wired runtime of one model, in memory."""
+
+    journal: MemoryJournal
+    vault: MemoryVault
+    service: Service
+    intake: Intake
+
+    async def begin(self, message: str, agent: str, **definition: Any) -> bytes:
+        start = await self.intake.prepare(USER, "agent", Submission(message, "golden", agent=agent))
+        changed: Definition = replace(start.definition, **definition)
+        return (await self.service.start(USER, replace(start, definition=changed))).stream
+
+    async def ask(self, message: str, agent: str = "dev", **definition: Any) -> bytes:
+        stream = await self.begin(message, agent, **definition)
+        await self.service.wait(USER, stream)
+        return stream
+
+
+def scene(model: Model) -> Scene:
+    vault = MemoryVault()
+    journal = MemoryJournal(vault)
+    library = PolicyFiles.load(SAMPLES, today=lambda: "2026-06-01")
+    tools = ToolRegistry(
+        [get_policy_tool(library), _tool("double", double, "pure"), _tool("book", book, "once"),
+         _tool("hang", hang, "idempotent")]
+    )  # fmt: skip
+    clock, bus, history = SystemClock(), LocalBus(), History(journal, journal)
+    performer = Performer(tools, CHECKER.check, bus, clock, _no_price)
+    driver = Driver(journal, vault, clock, performer, {f"{model.kind}:{model.name}": model}, history)
+    service = Service(journal, journal, vault, clock, bus, driver, history, Bounds())
+    models = {"agent": model, "chat": model}
+    intake = Intake(AgentFiles(), tools, library, journal, models, Extractive(), Limits(), "text")
+    return Scene(journal, vault, service, intake)
+
+
+# -- the runs ----------------------------------------------------------------------------------------------------------
+
+
+async def cancelled(s: Scene) -> bytes:
+    stream = await s.begin("Hang, please.", "dev")
+    await asyncio.sleep(0.1)
+    await s.service.cancel(USER, stream)
+    await s.service.wait(USER, stream)
+    return stream
+
+
+async def settled(s: Scene) -> bytes:
+    """A booking in doubt, which a person says happened."""
+    stream = await s.ask("Book seat 7.")
+    view = await s.service.view(USER, stream)
+    digest = next(e.digest for e, _, _ in view.placed if isinstance(e, Held))
+    domain = bytes.fromhex(view.state.started.domain)
+    result, note = s.vault.seal(domain, '{"seat":7}'), s.vault.seal(domain, "The airline confirmed it by telephone.")
+    said = SettlementGiven("settle:1", domain.hex(), digest, "happened", b64(result.ref), b64(note.ref))
+    body, now = Body(said.kind, encode(said)), SystemClock().now_us()
+    await s.journal.signal(USER, stream, said.signal_id, body, now, (result, note))
+    while (await s.journal.head(USER, stream)).state == "AWAIT_APPROVAL":
+        await s.service.sweep()
+        await asyncio.sleep(0.02)
+    await s.service.wait(USER, stream)
+    return stream
+
+
+async def second_turn(s: Scene) -> bytes:
+    await s.ask("What is twice 21?")
+    return await s.ask("And what did I ask before?")
+
+
+def _final(text: str) -> str:
+    return f"Thought: I can answer.\nAction: final: {text}"
+
+
+RUNS: dict[str, tuple[Callable[[], Model], Run, str]] = {
+    "plain_final": (
+        lambda: Scripted([_final("Forty-two.")]), lambda s: s.ask("What is twice 21?"), "an answer without a tool",
+    ),
+    "policy_extractive": (
+        Extractive, lambda s: s.ask("男职工的陪产假有多少天？", "policy"),
+        "the packaged policy agent, planner and library; a quotation with its source",
+    ),
+    "policy_no_clause": (
+        Extractive, lambda s: s.ask("火星基地的停车费是多少？", "policy"), "a question that the library cannot answer",
+    ),
+    "correction": (
+        lambda: Scripted(['Thought: Compute.\nAction: tool:double\nargs: {"n": 21', TRIPLE, _final("Forty-two.")]),
+        lambda s: s.ask("What is twice 21?"), "two replies that cannot be acted on, each sent back with a correction",
+    ),
+    "two_tools": (
+        lambda: Scripted([
+            DOUBLE + '\nObservation: {"n": 7}\nAction: final: Seven.',
+            'Thought: Look it up.\nAction: tool:get_policy\nargs: {"keywords": "生育津贴", "top_k": "2"}',
+            _final("Forty-two, and the policy says so."),
+        ]),
+        lambda s: s.ask("Twice 21, and the policy on 生育津贴?"),
+        "two steps; the first reply goes on after its action, the second needs a lossless coercion",
+    ),
+    "parallel_native": (
+        lambda: Scripted([NATIVE, _final("Two, four and six.")]),
+        lambda s: s.ask("Double 1, 2 and 3.", parallel=True), "three native calls made together",
+    ),
+    "retried": (
+        lambda: Scripted([AfterFailures((BUSY,), _final("Forty-two."))]), lambda s: s.ask("What is twice 21?"),
+        "a model call that failed, a recorded wait, and a second attempt",
+    ),
+    "failed": (
+        lambda: Scripted([REFUSED]), lambda s: s.ask("What is twice 21?"), "the provider refused the key",
+    ),
+    "cancelled": (
+        lambda: Scripted(['Thought: Wait.\nAction: tool:hang\nargs: {"n": 1}']), cancelled,
+        "cancelled while a tool was running",
+    ),
+    "settled": (
+        lambda: Scripted(['Thought: Book it.\nAction: tool:book\nargs: {"n": 7}', _final("Seat 7 is booked.")]),
+        settled,
+        "an effect in doubt that a person settled",
+    ),
+    "second_turn": (
+        lambda: Scripted([_final("Forty-two.")]), second_turn, "a conversation's second run reads the first",
+    ),
+}  # fmt: skip
+
+
+# -- files that must not replay --------------------------------------------------------------------------------------
+
+
+def altered(text: str, kind: str, note: str, **fields: Any) -> str:
+    """The golden with fields of its last event of ``kind`` changed, and every link made to fit again."""
+    records, texts = load(text)
+    seq = max(r.seq for r in records if r.kind == kind)
+    made: list[Record] = []
+    prev = ZERO_HASH
+    for record in records:
+        body = record.body
+        if record.seq == seq:
+            changed = {**json.loads(body), **fields}
+            body = canonical({k: v for k, v in changed.items() if v is not None})
+        prev = link(record.stream, record.seq, record.at, prev, body)
+        made.append(replace(record, body=body, hash=prev))
+    return dump(made, texts, note)
+
+
+def retold(text: str, note: str, old: str, new: str) -> str:
+    """The golden with a text replaced by another of the same length under its reference."""
+    records, texts = load(text)
+    return dump(records, {r: GoldenText(t.domain, t.text.replace(old, new)) for r, t in texts.items()}, note)
+
+
+def must_fail(goldens: dict[str, str]) -> dict[str, str]:
+    return {
+        "must_fail_verdict": altered(
+            goldens["policy_no_clause"], "run_finished", "says that a quote was verified", verdicts=["quote_verified"]
+        ),
+        "must_fail_prompt": altered(
+            goldens["two_tools"], "model_intended", "says that the prompt was shorter", tokens=7
+        ),
+        "must_fail_order": altered(
+            goldens["failed"], "run_failed", "says that it failed for another reason", code="step_limit", status=422
+        ),
+        "must_fail_reply": retold(
+            goldens["plain_final"], "the raw reply holds another answer", "final: Forty-two.", "final: Forty-one."
+        ),
+    }  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------------------------------
+
+
+async def record(model: Model, run: Run, note: str) -> str:
+    made = scene(model)
+    await made.service.open(sole_driver=True)
+    try:
+        stream = await run(made)
+        return await export(made.journal, made.journal, USER, stream, note)
+    finally:
+        await made.service.drain(0.0)
+
+
+def _write(name: str, text: str, *, fails: bool) -> None:
+    report = replay_golden(text, CHECKER)
+    if report.ok is fails:
+        raise SystemExit(f"{name}: expected {'a difference' if fails else 'none'}, got {report.differences}")
+    (TARGET / f"{name}.jsonl").write_bytes(text.encode())
+    print(f"recorded {name}: {report.decisions} decisions, {len(report.differences)} differences")
+
+
+def sums(files: Sequence[Path]) -> str:
+    """The text of SHA256SUMS, as ``sha256sum --check`` reads it."""
+    return "".join(f"{sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(files))
+
+
+def main() -> None:
+    TARGET.mkdir(exist_ok=True)
+    goldens: dict[str, str] = {}
+    for name, (model, run, note) in RUNS.items():
+        path = TARGET / f"{name}.jsonl"
+        if path.exists():
+            goldens[name] = path.read_bytes().decode()
+        else:
+            goldens[name] = asyncio.run(record(model(), run, note))
+            _write(name, goldens[name], fails=False)
+    for name, text in must_fail(goldens).items():
+        if not (TARGET / f"{name}.jsonl").exists():
+            _write(name, text, fails=True)
+    (TARGET / "SHA256SUMS").write_text(sums(list(TARGET.glob("*.jsonl"))), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The command: ``devassist`` or ``python -m devassist.cli.main``."""
+
+from __future__ import annotations
+
+import sys
+from io import TextIOWrapper
+from typing import Any
+
+import click
+
+from devassist.bootstrap import open_services
+from devassist.cli import ask, doctor, log, serve, trace
+from devassist.cli.context import INTERRUPTED, App, stop_for
+from devassist.core import setting_values as parse
+from devassist.core.errors import DevAssistError
+
+
+class _Group(click.Group):
+    """Typed errors become one line on stderr and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except DevAssistError as error:
+            raise stop_for(error) from error
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED)
+
+
+def _data_dir(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.ensure_object(App).flags["data_dir"] = value
+
+
+def _url(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value is None:
+        return
+    try:
+        ctx.ensure_object(App).url = parse.web_address(value)
+    except ValueError as error:
+        raise click.BadParameter(f"allowed is {error}") from None
+
+
+def _global_options() -> list[click.Parameter]:
+    return [
+        click.Option(["--data-dir"], metavar="DIR", expose_value=False, callback=_data_dir,
+                     help="Data directory.  [default: ./data]"),
+        click.Option(["--url"], metavar="URL", expose_value=False, callback=_url,
+                     help="Server to talk to.  [default: http://127.0.0.1:8000]"),
+    ]  # fmt: skip
+
+
+def _everywhere(command: click.Command) -> click.Command:
+    """Global options may stand before or after the verb."""
+    command.params = [*command.params, *_global_options()]
+    if isinstance(command, click.Group):
+        for sub in command.commands.values():
+            _everywhere(sub)
+    return command
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="devassist", prog_name="devassist")
+def cli() -> None:
+    """DevAssist: agents whose runs are a journal. Ask, look at traces, check the evidence.
+
+    Exit codes: 0 ok, 1 the run or check failed, 2 wrong use or settings, 3 no server reached. Settings come from flags,
+    DEVASSIST_* variables and devassist.toml.
+    """
+
+
+for _verb in (serve.command, ask.ask, trace.trace, log.log, doctor.doctor):
+    cli.add_command(_verb)
+_everywhere(cli)
+
+
+def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # what the terminal cannot show must not end the program
+    cli(prog_name="devassist", obj=App(open_services))
+
+
+if __name__ == "__main__":
+    main()

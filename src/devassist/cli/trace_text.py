@@ -1,0 +1,135 @@
+"""One run as a row of the list, and as a page of text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from devassist.cli.context import LOCAL
+from devassist.cli.output import args_text, clean, cut, indented, local_time, one_line, took
+from devassist.cli.screen import source_text
+from devassist.core.definition import Definition
+from devassist.core.errors import JournalCorrupt
+from devassist.core.events import RunStarted
+from devassist.core.ids import time_of
+from devassist.core.states import STATUS, State
+from devassist.ports.journal import Head, Record
+from devassist.runtime.services import Services
+from devassist.runtime.view import RunView, decoded, texts_of
+
+_PREVIEW = 200
+_OBSERVATION_LINES = 15
+
+
+async def trace_row(services: Services, head: Head) -> dict[str, Any]:
+    """One run as the list shows it, read from its first event and its head."""
+    placed = decoded(await services.journal.read(LOCAL, head.stream, -1, 1))
+    started = placed[0][0] if placed else None
+    if not isinstance(started, RunStarted):
+        raise JournalCorrupt(f"run {head.stream.hex()} does not begin with INIT; 'devassist trace verify' says more")
+    texts = await texts_of(services.journal, LOCAL, head.stream, placed)
+    actor = bytes.fromhex(started.actor)
+    name = (await services.vault.load(frozenset({actor}))).get(actor)
+    message, definition = texts.get(started.message), texts.get(started.definition)
+    waiting = head.state == "INIT" and not head.driving
+    return {
+        "trace_id": head.stream.hex(),
+        "status": "running" if head.state == "INIT" and not waiting else STATUS[State(head.state)],
+        "state": head.state,
+        "agent": started.agent,
+        "user": name.name if name else None,
+        "conversation_id": head.conversation,
+        "message": None if message is None else message[:_PREVIEW],
+        "model": Definition.from_json(definition).model if definition else None,
+        "started_at_ms": time_of(head.stream) // 1000,
+        "events": head.head_seq + 1,
+        "replaces": started.replaces,
+        "erased": message is None,
+    }
+
+
+def event_row(record: Record) -> dict[str, Any]:
+    """A stored event: its place, its body as JSON, its hash."""
+    return {
+        "seq": record.seq, "at_us": record.at, "kind": record.kind, "body": json.loads(record.body),
+        "hash": record.hash.hex(),
+    }  # fmt: skip
+
+
+def show_text(answer: dict[str, Any], row: dict[str, Any], view: RunView, *, full: bool) -> str:
+    """The page that ``trace show`` prints; ``answer`` is the answer object, ``row`` that of the list. Unless ``full``
+    the beginning of an observation stands for it."""
+    meta, usage = answer["meta"], answer["usage"]
+    started, latest = view.placed[0][2], view.placed[-1][2]
+    started_event = view.placed[0][0]
+    asked = view.text(started_event.message) if isinstance(started_event, RunStarted) else None
+    cost = "no price known" if usage["cost"] is None else f"cost {usage['cost']}"
+    lines = [
+        f"Trace         {answer['trace_id']}  {answer['status']}",
+        f"Begun         {local_time(started)}, {took((latest - started) // 1000)}, {len(view.placed)} events",
+        f"User          {row['user'] or '(erased)'}, conversation {answer['conversation_id']}",
+        f"Agent         {meta['agent_name']} on {meta['model_kind']}:{meta['model']}, prompt {meta['prompt_version']}",
+        f"Route         {meta['route']}: {one_line(meta['route_reason'] or '(erased)')}",
+        f"Usage         model calls {usage['model_calls']}, tool calls {usage['tool_calls']}, "
+        f"tokens in {usage['input_tokens']}, out {usage['output_tokens']}, {cost}",
+    ]
+    if row["replaces"]:
+        lines.append(f"Replaces      {row['replaces']}")
+    lines += ["", "Asked", _text(asked)]
+    for step in answer["steps"]:
+        lines += ["", *_step(step, 0 if full else _OBSERVATION_LINES)]
+    return "\n".join([*lines, "", *_end(answer)])
+
+
+def _step(step: dict[str, Any], most: int) -> list[str]:
+    number = f"Step {step['step_index'] + 1}" + (f".{step['call_index'] + 1}" if step["call_index"] else "")
+    error = step["error"]
+    if step["tool_name"] is not None:
+        what = f"{one_line(step['tool_name'])} {cut(one_line(args_text(step['tool_args'])), 200)}"
+    else:
+        what = "reply sent back" if error else "final answer"
+    lines = [f"{number}  {what}  ({took(step['latency_ms'])})"]
+    if step["thought"]:
+        lines.append(_labelled("thought ", step["thought"], most))
+    if error is not None:
+        lines.append(_labelled("error   ", f"{error['code']}: {error['message'] or ''}", most))
+    elif step["observation_text"]:
+        lines.append(_labelled("observed", _readable(step), most))
+    if step["in_doubt"]:
+        lines.append("  in doubt: whether this call took effect is not known")
+    return lines
+
+
+def _readable(step: dict[str, Any]) -> str:
+    """What the model was shown; a JSON value is laid out."""
+    if isinstance(step["observation"], dict | list):
+        return json.dumps(step["observation"], ensure_ascii=False, indent=1)
+    return step["observation_text"]
+
+
+def _labelled(label: str, text: str, most: int) -> str:
+    body = indented(text, " " * (len(label) + 4), most)
+    return f"  {label}  {body.lstrip()}"
+
+
+def _end(answer: dict[str, Any]) -> list[str]:
+    lines: list[str] = []
+    error = answer["error"]
+    if error is not None:
+        lines += [f"Failed        {error['code']}: {one_line(error['detail'])}"]
+    for pending in answer["pending"]:
+        about = one_line(f"{pending['tool_name'] or ''} {args_text(pending['tool_args'])}")
+        lines.append(f"Waits for     {pending['kind']} {about}".rstrip())
+    if answer["answer"] is not None:
+        lines += ["Answer", _text(answer["answer"])]
+    elif answer["status"] == "succeeded":
+        lines.append("Answer        (erased)")
+    source = source_text(answer["output"])
+    if source is not None:
+        lines += ["", f"Source        {source}, confidence {answer['output'].get('confidence')}"]
+    lines += [f"Note          {clean(each['detail'])}" for each in answer["degraded"]]
+    return lines or [f"Status        {answer['status']}"]
+
+
+def _text(text: str | None) -> str:
+    return "  (erased)" if text is None else indented(text, "  ")
