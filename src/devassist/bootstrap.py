@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -36,13 +36,13 @@ from devassist.store.log_sqlite import SqliteLog
 from devassist.store.sqlite_journal import SqliteJournal
 from devassist.store.vault import FileVault
 from devassist.tools.get_policy import get_policy_tool
-from devassist.tools.registry import ToolRegistry
+from devassist.tools.registry import Tool, ToolRegistry
 from devassist.tools.schema import SchemaChecker
 
 
-async def open_services(settings: Settings, *, drive: bool) -> Services:
+async def open_services(settings: Settings, *, drive: bool, extra_tools: Sequence[Tool] = ()) -> Services:
     """Everything, wired. ``drive``: take the directory's lock, drive runs and follow the journal; without it the same
-    files are read, and signals appended, beside a running server.
+    files are read, and signals appended, beside a running server. ``extra_tools`` stand beside the built-in ones.
 
     Raises DataDirInUse, ConfigInvalid, Unavailable.
     """
@@ -52,7 +52,7 @@ async def open_services(settings: Settings, *, drive: bool) -> Services:
     log = await SqliteLog.open(settings.data_dir / "log.db", journal, vault)
     clock, bus, history = SystemClock(), LocalBus(), History(journal, journal)
     library = PolicyFiles.load(settings.policy_dir or SAMPLES_DIR, today=_today)
-    tools = ToolRegistry([get_policy_tool(library)])
+    tools = ToolRegistry([get_policy_tool(library), *extra_tools])
     checker = SchemaChecker()
     models = await _models(settings)
     prices = load_prices(settings)
@@ -62,12 +62,12 @@ async def open_services(settings: Settings, *, drive: bool) -> Services:
     service = Service(journal, journal, vault, clock, bus, driver, history, bounds)
     catalog = AgentFiles(settings.agents_dir)
     intake = Intake(
-        catalog, tools, library, journal, models, models["extractive"], settings.limits, settings.model_protocol
+        catalog, tools, library, journal, vault, models, models["extractive"], settings.limits, settings.model_protocol
     )  # fmt: skip
     tip = await journal.tip()
     metrics = PrometheusMetrics(tip)
     graphs = GraphFiles(journal, settings.graphs_dir, service.recent)
-    hub = Hub(journal, [metrics, graphs, Erasures(tip, [vault.forget, journal.forget])])
+    hub = Hub(journal, [metrics, graphs, Erasures(tip, [vault.forget, journal.forget, service.forget])])
 
     closed = False
 
@@ -127,5 +127,9 @@ async def _model(settings: Settings, choice: ModelChoice) -> Model:
     if url is None:
         raise ConfigInvalid("the model openai needs OPENAI_BASE_URL or OPENAI_API_KEY")
     model = OpenAICompatible(url, settings.openai_api_key, settings.openai_model)
-    await model.resolve_model()
+    try:
+        await model.resolve_model()
+    except BaseException:
+        await model.close()
+        raise
     return model

@@ -9,7 +9,9 @@ import subprocess
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import apsw
 import pytest
 
 from devassist.core.codec import canonical
@@ -19,13 +21,14 @@ from devassist.core.heads import HeadFields
 from devassist.core.log_rows import INPUT_CHARS, MESSAGE_CHARS, OUTPUT_CHARS
 from devassist.core.scope import SYSTEM
 from devassist.core.states import State
+from devassist.ports.decision_log import LogQuery
 from devassist.ports.journal import Append, Body
 from devassist.store import log_sqlite
 from devassist.store.log_query import COLUMNS
 from devassist.store.log_sqlite import SqliteLog
 from devassist.store.memory_journal import MemoryJournal
 from devassist.store.sql_files import script
-from tests.store.log_bench import BOB, Bench, a_few_runs
+from tests.store.log_bench import ADMIN, BOB, Bench, a_few_runs
 from tests.store.pen import ALICE
 
 
@@ -181,6 +184,31 @@ async def test_the_background_task_follows(bench: Bench) -> None:
     await log.start()
     await _until(lambda: len(bench.rows()) == 2)
     await _until(lambda: bench.rows("SELECT indexed FROM cursor") == [(1,)])
+
+
+async def test_a_fault_is_no_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While batches fail, queries show what there is and how far behind it is; then all of it is there, once."""
+    monkeypatch.setattr(log_sqlite, "RETRY_S", 0.01)
+    log = await bench.log()
+    await bench.pen().begin("first")
+    await log.catch_up()
+    write, faults = log._writer.write, iter([apsw.FullError("disk full"), ZeroDivisionError(), apsw.IOError("gone")])
+
+    def failing(*args: Any) -> bool:
+        fault = next(faults, None)
+        done = write(*args)
+        if fault is not None:
+            raise fault
+        return done
+
+    monkeypatch.setattr(log._writer, "write", failing)
+    await bench.pen().whole("second", "answer")
+    page = await log.query(ADMIN, LogQuery())
+    assert (len(page.rows), page.lag) == (13, 0)
+    await log.start()
+    for number in range(4):
+        await bench.pen().whole(f"more {number}", "answer")
+    await _until(lambda: len(bench.rows()) == 13 + 4 * 12)
 
 
 async def _until(condition: Callable[[], bool]) -> None:

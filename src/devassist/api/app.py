@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import version
+from typing import Any
 
 from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
 from starlette.types import ASGIApp
 
 from devassist.api import routes_admin, routes_meta, routes_runs, routes_static
 from devassist.api.edge import BodyTooLarge, Edge, on_too_large
 from devassist.api.problems import install
+from devassist.api.schemas import ChatRequest
 from devassist.config import Settings
 from devassist.runtime.services import Services
 
 Opener = Callable[[], Awaitable[Services]]
+_REF = "#/components/schemas/{model}"
 
 
 def create_app(settings: Settings, opener: Opener) -> ASGIApp:
@@ -39,5 +44,17 @@ def create_app(settings: Settings, opener: Opener) -> ASGIApp:
     app.add_exception_handler(BodyTooLarge, on_too_large)
     for router in (routes_runs.router, routes_admin.router, routes_meta.router, routes_static.router(settings.web_dir)):
         app.include_router(router)
+    app.openapi = partial(_document, app)
     edge = Edge(app, max_body=settings.max_body_bytes, allowed_hosts=frozenset(settings.allowed_hosts))
     return edge
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document. Bodies are read by hand, so FastAPI does not know the model of the request."""
+    if app.openapi_schema is None:
+        document = get_openapi(title=app.title, version=app.version, routes=app.routes)
+        request = ChatRequest.model_json_schema(ref_template=_REF)
+        parts: dict[str, Any] = request.pop("$defs", {})
+        document["components"]["schemas"] |= {**parts, "ChatRequest": request}
+        app.openapi_schema = document
+    return app.openapi_schema

@@ -10,11 +10,11 @@ import re
 from fastapi import Request
 
 from devassist.core.errors import InvalidRequest
-from devassist.core.scope import Scope
+from devassist.core.scope import Right, Scope
 
 TENANT = "default"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_RIGHTS = frozenset({"user", "admin"})
+_RIGHTS: frozenset[Right] = frozenset({"user", "admin"})
 
 
 def identity(request: Request) -> Scope:
@@ -22,4 +22,4 @@ def identity(request: Request) -> Scope:
     name = request.headers.get("x-user-id", "local")
     if _NAME.fullmatch(name) is None:
         raise InvalidRequest("X-User-Id must be 1 to 64 letters, digits, '_' or '-'")
-    return Scope(TENANT, name, _RIGHTS)  # pyright: ignore[reportArgumentType]
+    return Scope(TENANT, name, _RIGHTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -18,6 +19,17 @@ from devassist.core.errors import DevAssistError, Overloaded
 log = logging.getLogger("devassist.api")
 
 MEDIA_TYPE = "application/problem+json"
+MOST_ERRORS = 20
+"""Findings that one problem lists; ``detail`` says how many there are."""
+_MOST_SHOWN = 200
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": HTTPStatus(status).phrase,
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    for status in (400, 404, 409, 413, 422, 429, 503)
+}
+"""How every route's refusals stand in the OpenAPI document."""
 _CODES = {
     400: "bad_request",
     401: "unauthorised",
@@ -33,11 +45,12 @@ _CODES = {
 def problem(
     status: int, code: str, title: str, detail: str, *, instance: str = "", request_id: str = "",
     errors: list[dict[str, str]] | None = None, headers: dict[str, str] | None = None,
+    more: dict[str, Any] | None = None,
 ) -> Response:  # fmt: skip
-    """One problem object; ``detail`` says what was wrong and what would be right."""
-    body: dict[str, Any] = {
-        "type": f"urn:devassist:error:{code}", "title": title, "status": status, "detail": detail, "instance": instance,
-        "code": code, "request_id": request_id,
+    """One problem object; ``detail`` says what was wrong and what would be right. ``more``: extension members."""
+    body: dict[str, Any] = (more or {}) | {
+        "type": f"urn:devassist:error:{code}", "title": title, "status": status, "detail": detail,
+        "instance": instance[:_MOST_SHOWN], "code": code, "request_id": request_id,
     }  # fmt: skip
     if errors:
         body["errors"] = errors
@@ -45,11 +58,14 @@ def problem(
 
 
 def pointed(error: ValidationError) -> list[dict[str, str]]:
-    """pydantic's findings as (JSON Pointer, message), without the input that they are about."""
-    return [
-        {"path": "/" + "/".join(str(part) for part in found["loc"]), "message": found["msg"]}
-        for found in error.errors(include_url=False, include_context=False, include_input=False)
-    ]
+    """pydantic's first findings as (JSON Pointer, message), without the input that they are about."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)[:MOST_ERRORS]
+    return [{"path": pointer(each["loc"]), "message": each["msg"]} for each in found]
+
+
+def pointer(parts: Sequence[int | str]) -> str:
+    """RFC 6901; what names a place is the caller's, so it is cut."""
+    return "".join("/" + str(part)[:_MOST_SHOWN].replace("~", "~0").replace("/", "~1") for part in parts)
 
 
 def of_error(request: Request, error: DevAssistError) -> Response:
@@ -82,7 +98,7 @@ def install(app: FastAPI) -> None:
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException), "registered for this type"
         title = HTTPStatus(error.status_code).phrase
-        detail = f"{request.method} {request.url.path}: {title}"
+        detail = f"{request.method} {request.url.path[:_MOST_SHOWN]}: {title}"
         return problem(
             error.status_code, _CODES.get(error.status_code, "error"), title, detail, instance=request.url.path,
             request_id=request_id(request), headers=dict(error.headers or {}),
@@ -90,7 +106,7 @@ def install(app: FastAPI) -> None:
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError), "registered for this type"
-        found = [{"path": "/" + "/".join(map(str, e["loc"])), "message": str(e["msg"])} for e in error.errors()]
+        found = [{"path": pointer(e["loc"]), "message": str(e["msg"])} for e in error.errors()[:MOST_ERRORS]]
         return problem(
             422, "invalid_request", "The request does not fit the schema", "see errors for each field",
             instance=request.url.path, request_id=request_id(request), errors=found,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from devassist.api.auth import identity
+from devassist.api.problems import RESPONSES
 from devassist.api.routes_runs import JsonResponse, answer_of, services, trace
+from devassist.core.codec import MAX_INT
 from devassist.core.definition import Definition
 from devassist.core.errors import Forbidden, InvalidRequest
 from devassist.core.events import RunStarted
@@ -18,16 +20,19 @@ from devassist.core.graph import mermaid
 from devassist.core.ids import first_at, time_of
 from devassist.core.scope import Scope
 from devassist.core.states import STATUS, State
-from devassist.ports.decision_log import LogQuery
+from devassist.ports.decision_log import LogPage, LogQuery
 from devassist.ports.journal import Head, HeadQuery, Record
 from devassist.runtime.services import Services
 from devassist.runtime.view import decoded, texts_of
 
-router = APIRouter(prefix="/admin")
+router = APIRouter(prefix="/admin", responses=RESPONSES)
 _STATES = {"succeeded": ("FINAL_ANSWER",), "failed": ("ERROR",), "cancelled": ("ABORTED",),
            "awaiting_approval": ("AWAIT_APPROVAL",), "waiting": ("WAIT", "INIT"),
            "running": ("LLM_DECIDE", "TOOL_EXECUTE")}  # fmt: skip
 _PREVIEW = 200
+_MOST_PAGES = 50
+Millis = Annotated[int, Query(ge=0, lt=2**48)]
+Position = Annotated[int, Query(ge=-1, le=MAX_INT)]
 
 
 def administrator(request: Request) -> Scope:
@@ -44,19 +49,24 @@ async def traces(
     status: str | None = None,
     user: str | None = None,
     conversation_id: str | None = None,
-    since_ms: int | None = None,
-    until_ms: int | None = None,
+    since_ms: Millis | None = None,
+    until_ms: Millis | None = None,
     q: str | None = None,
     before: str | None = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Response:
-    """Runs, newest first; ``next`` is the ``before`` of the next page. ``q`` searches all texts of the runs."""
+    """Runs, newest first; ``next`` is the ``before`` of the next page. ``q`` searches all texts of the runs: those that
+    hold its words, by their newest hit. All filters must hold."""
     s, scope = services(request), administrator(request)
     if status is not None and status not in _STATES:
         raise InvalidRequest(f"status must be one of {', '.join(_STATES)}", errors=(("/query/status", "unknown"),))
-    actor = None if user is None else await s.vault.find(scope, "user", user) or bytes(16)
     if q is not None:
-        return JsonResponse(await _search(s, scope, q, limit, before))
+        query = LogQuery(
+            text=q, user_id=user, conversation_id=conversation_id, after=before, limit=limit,
+            since=None if since_ms is None else since_ms * 1000, until=None if until_ms is None else until_ms * 1000,
+        )  # fmt: skip
+        return JsonResponse(await _search(s, scope, query, status))
+    actor = None if user is None else await s.vault.find(scope, "user", user) or bytes(16)
     bound = trace(before) if before else first_at(until_ms * 1000) if until_ms is not None else None
     query = HeadQuery(
         states=_STATES[status] if status else (), actor=actor, conversation=conversation_id, before=bound,
@@ -68,11 +78,32 @@ async def traces(
     return JsonResponse({"traces": rows, "next": following, "lag": 0})
 
 
-async def _search(s: Services, scope: Scope, q: str, limit: int, before: str | None) -> dict[str, Any]:
-    page = await s.log.query(scope, LogQuery(text=q, limit=200, after=before))
-    ids = list(dict.fromkeys(row["trace_id"] for row in page.rows if row["trace_id"]))[:limit]
-    rows = [await trace_row(s, scope, await s.heads.head(scope, bytes.fromhex(i))) for i in ids]
-    return {"traces": rows, "next": page.next, "lag": page.lag}
+async def _search(s: Services, scope: Scope, query: LogQuery, status: str | None) -> dict[str, Any]:
+    """Pages of hits are as long as traces are still wanted, so that a page's end is never in the middle of one."""
+    found: dict[str, dict[str, Any]] = {}
+    seen: set[str | None] = {None}
+    page = LogPage([], query.after, 0)
+    for _ in range(_MOST_PAGES):
+        page = await s.log.query(scope, replace(query, after=page.next, limit=query.limit - len(found)))
+        for row in page.rows:
+            name = row["trace_id"]
+            if name in seen or not await _is_newest(s, scope, query, row):
+                continue
+            seen.add(name)
+            head = await s.heads.head(scope, bytes.fromhex(name))
+            if status is None or head.state in _STATES[status]:
+                found[name] = await trace_row(s, scope, head)
+        if page.next is None or len(found) == query.limit:
+            break
+    return {"traces": list(found.values()), "next": page.next, "lag": page.lag}
+
+
+async def _is_newest(s: Services, scope: Scope, query: LogQuery, row: dict[str, Any]) -> bool:
+    """Whether an earlier page has shown this run already, by a newer hit."""
+    if query.after is None:
+        return True
+    page = await s.log.query(scope, replace(query, trace_id=row["trace_id"], after=None, limit=1))
+    return bool(page.rows) and page.rows[0]["seq"] == row["seq"]
 
 
 async def trace_row(s: Services, scope: Scope, head: Head) -> dict[str, Any]:
@@ -111,23 +142,27 @@ def status_of(head: Head) -> str:
 async def trace_detail(
     request: Request,
     trace_id: str,
-    after: int = -1,
+    after: Position = -1,
     limit: Annotated[int, Query(ge=1, le=1000)] = 500,
+    first_step: Annotated[int, Query(ge=0, le=MAX_INT)] = 0,
 ) -> Response:
-    """One run: steps, raw events (a page from ``after`` on), graph, and verification."""
+    """One run: steps (a page from number ``first_step`` on), raw events (a page from ``after`` on), graph, and
+    verification."""
     s, scope = services(request), administrator(request)
     stream = trace(trace_id)
     view = await s.service.view(scope, stream)
     records = await s.journal.read(scope, stream, after, limit + 1)
     page = records[:limit]
     report = await s.auditor.verify(scope, stream)
+    answer, next_step = answer_of(view, admin=True, first=first_step)
     return JsonResponse(
         {
-            **answer_of(view, admin=True),
+            **answer,
+            "next_step": next_step,
             "events": [event_row(r) for r in page],
             "next_after": page[-1].seq if len(records) > limit else None,
             "graph": mermaid(view.events, view.text),
-            "verification": report_row(report),
+            "verification": asdict(report),
         }
     )
 
@@ -138,10 +173,6 @@ def event_row(record: Record) -> dict[str, Any]:
         "seq": record.seq, "at_us": record.at, "kind": record.kind, "body": json.loads(record.body),
         "hash": record.hash.hex(),
     }  # fmt: skip
-
-
-def report_row(report: Any) -> dict[str, Any]:
-    return asdict(report)
 
 
 @router.get("/decision-log")
@@ -172,5 +203,3 @@ async def decision_log(
     )  # fmt: skip
     page = await s.log.query(scope, query)
     return JsonResponse({"rows": page.rows, "next": page.next, "lag": page.lag})
-
-

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from devassist.api.auth import identity
+from devassist.api.problems import RESPONSES, problem, request_id
 from devassist.api.routes_admin import trace_row
 from devassist.api.routes_runs import JsonResponse, services
 from devassist.core.errors import ConversationNotFound, DevAssistError
@@ -16,7 +17,7 @@ from devassist.core.scope import SYSTEM
 from devassist.ports.journal import Head, HeadQuery
 from devassist.runtime.view import decoded, texts_of
 
-router = APIRouter()
+router = APIRouter(responses=RESPONSES)
 
 
 @router.get("/livez")
@@ -35,8 +36,13 @@ async def readyz(request: Request) -> Response:
         await s.heads.list(SYSTEM, HeadQuery(limit=1))
     except DevAssistError as error:
         checks["journal"] = error.detail
-    ready = checks["journal"] == "ok" and not s.service.draining
-    return JsonResponse({"status": "ok" if ready else "unavailable", **checks}, 200 if ready else 503)
+    if checks["journal"] == "ok" and not s.service.draining:
+        return JsonResponse({"status": "ok", **checks})
+    code = "draining" if s.service.draining else "unavailable"
+    return problem(
+        503, code, "Not ready", "It takes no new runs now; try again in a moment.", instance=request.url.path,
+        request_id=request_id(request), headers={"Retry-After": "1"}, more=checks,
+    )  # fmt: skip
 
 
 @router.get("/health")
@@ -45,7 +51,7 @@ async def health(request: Request) -> Response:
     return await readyz(request)
 
 
-@router.get("/metrics")
+@router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(request: Request) -> Response:
     """Prometheus text format."""
     body, media_type = services(request).metrics.render()

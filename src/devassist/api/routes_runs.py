@@ -3,34 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Literal
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Annotated, Any, Literal
 
 import orjson
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import ValidationError
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from devassist.api.auth import identity
-from devassist.api.problems import pointed
-from devassist.api.schemas import Answer, ChatRequest, Problem
+from devassist.api.problems import RESPONSES, pointed
+from devassist.api.schemas import Answer, ChatRequest
 from devassist.api.sse import RunStream
-from devassist.core.errors import InvalidRequest, RunNotFound
+from devassist.core.codec import MAX_INT
+from devassist.core.errors import Draining, InvalidRequest, RunNotFound
 from devassist.core.event_codec import refs
 from devassist.core.graph import mermaid
+from devassist.core.scope import Scope as CallerScope
 from devassist.core.steps import admin_only
 from devassist.core.view import summary
 from devassist.runtime.service import Started
 from devassist.runtime.services import Services
 from devassist.runtime.view import RunView
 
-router = APIRouter()
+router = APIRouter(responses=RESPONSES)
+STEPS_PAGE = 500
+"""Steps of a run that one answer holds."""
 _KEY_LENGTH = 255
-_PROBLEM: dict[str, Any] = {"model": Problem, "content": {"application/problem+json": {}}}
-_PROBLEMS: dict[int | str, dict[str, Any]] = dict.fromkeys((400, 404, 409, 413, 422, 429, 503), _PROBLEM)
-_SCHEMA = ChatRequest.model_json_schema(ref_template="#/components/schemas/{model}")
+_CANCEL_S = 5
+_POSITION = re.compile(r"-1|[0-9]{1,15}")
 _BODY: dict[str, Any] = {
-    "requestBody": {"required": True, "content": {"application/json": {"schema": _SCHEMA}}},
+    "requestBody": {
+        "required": True, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ChatRequest"}}},
+    }
+}  # fmt: skip
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The answer; with ?stream=true its making, as server-sent events",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
+_EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {**_STREAM[200], "description": "Server-sent events, each with one JSON object as its data"},
+    204: {"description": "The reader has all there is and will be"},
 }
 
 
@@ -67,8 +85,24 @@ def trace(trace_id: str) -> bytes:
     return stream
 
 
-def answer_of(view: RunView, *, admin: bool) -> dict[str, Any]:
-    return summary(view.placed, view.text, trace_id=view.stream.hex(), admin=admin, driven=view.driven)
+def answer_of(view: RunView, *, admin: bool, first: int = 0) -> tuple[dict[str, Any], int | None]:
+    """The answer object with its steps from number ``first`` on, and the number at which a next page begins."""
+    answer = summary(
+        view.placed, view.text, trace_id=view.stream.hex(), admin=admin, driven=view.driven, first=first,
+        most=STEPS_PAGE + 1,
+    )  # fmt: skip
+    more = len(answer["steps"]) > STEPS_PAGE
+    del answer["steps"][STEPS_PAGE:]
+    return answer, first + STEPS_PAGE if more else None
+
+
+def answered(
+    view: RunView, scope: CallerScope, *, first: int = 0, headers: Mapping[str, str] | None = None
+) -> Response:  # fmt: skip
+    """The answer object; a next page of its steps is named by a ``Link`` header (RFC 8288)."""
+    answer, following = answer_of(view, admin=scope.is_admin, first=first)
+    link = {} if following is None else {"Link": f'</runs/{view.stream.hex()}?first_step={following}>; rel="next"'}
+    return JsonResponse(answer, headers={**link, **(headers or {})})
 
 
 async def _body(request: Request) -> ChatRequest:
@@ -77,7 +111,7 @@ async def _body(request: Request) -> ChatRequest:
     except ValidationError as error:
         found = pointed(error)
         raise InvalidRequest(
-            f"{len(found)} field(s) do not fit the schema; see errors",
+            f"{error.error_count()} field(s) do not fit the schema; see errors",
             errors=tuple((f["path"], f["message"]) for f in found),
         ) from None
 
@@ -93,8 +127,11 @@ async def _begin(request: Request, where: Literal["chat", "agent"], stream: bool
     headers = {} if started.created else {"Idempotent-Replay": "true"}
     if stream:
         return _stream(s, started, admin=scope.is_admin)
-    view = await s.service.wait(scope, started.stream)
-    return JsonResponse(answer_of(view, admin=scope.is_admin), headers=headers)
+    try:
+        view = await s.service.wait(scope, started.stream)
+    except Draining:  # the run exists and goes on after the restart, so this is no 503
+        view = await s.service.view(scope, started.stream)
+    return answered(view, scope, headers=headers)
 
 
 def _stream(s: Services, started: Started, *, admin: bool) -> Response:
@@ -106,39 +143,41 @@ def _stream(s: Services, started: Started, *, admin: bool) -> Response:
     )
 
 
-@router.post("/chat", response_model=Answer, responses=_PROBLEMS, openapi_extra=_BODY)
+@router.post("/chat", response_model=Answer, responses=_STREAM, openapi_extra=_BODY)
 async def chat(request: Request, stream: bool = False) -> Response:
     """Ask; the service routes to an agent, to document search, or to plain chat, and says why."""
     return await _begin(request, "chat", stream)
 
 
-@router.post("/agent", response_model=Answer, responses=_PROBLEMS, openapi_extra=_BODY)
+@router.post("/agent", response_model=Answer, responses=_STREAM, openapi_extra=_BODY)
 async def agent(request: Request, stream: bool = False) -> Response:
     """Run an agent (``dev`` when none is named)."""
     return await _begin(request, "agent", stream)
 
 
-@router.get("/runs/{trace_id}", response_model=Answer, responses=_PROBLEMS)
-async def run(request: Request, trace_id: str) -> Response:
-    """Where a run stands, or what it came to."""
+@router.get("/runs/{trace_id}", response_model=Answer)
+async def run(request: Request, trace_id: str, first_step: Annotated[int, Query(ge=0, le=MAX_INT)] = 0) -> Response:
+    """Where a run stands, or what it came to. Of a long run it shows the steps from number ``first_step`` on, and a
+    ``Link`` header names the next page."""
     s, scope = services(request), identity(request)
     view = await s.service.view(scope, trace(trace_id))
-    return JsonResponse(answer_of(view, admin=scope.is_admin))
+    return answered(view, scope, first=first_step)
 
 
-@router.get("/runs/{trace_id}/events", responses=_PROBLEMS)
+@router.get("/runs/{trace_id}/events", response_class=Response, responses=_EVENTS)
 async def events(request: Request, trace_id: str, after: str | None = None) -> Response:
-    """Follow a run as server-sent events, from ``Last-Event-ID`` or ``after`` on; 204 when nothing can follow."""
+    """Follow a run as server-sent events, from ``Last-Event-ID`` or ``after`` on; 204 when nothing can follow.
+
+    The header wins: a browser that reconnects sends it to the address that it was first given.
+    """
     s, scope = services(request), identity(request)
     stream = trace(trace_id)
     head = await s.heads.head(scope, stream)
     if head.kind != "run":
         raise RunNotFound(f"no run {trace_id}")
-    given = request.headers.get("last-event-id") if after is None else after
-    position, readable = -1, True
-    if given is not None:
-        readable = given.isdigit() and len(given) < 10 and int(given) <= head.head_seq
-        position = int(given) if readable else -1
+    given = request.headers.get("last-event-id") or after or "-1"
+    readable = _POSITION.fullmatch(given) is not None and int(given) <= head.head_seq
+    position = int(given) if readable else -1
     closed = head.state in ("FINAL_ANSWER", "ERROR", "ABORTED")
     if closed and position == head.head_seq:
         return Response(status_code=204)
@@ -149,24 +188,19 @@ async def events(request: Request, trace_id: str, after: str | None = None) -> R
     )
 
 
-@router.post("/runs/{trace_id}/cancel", responses=_PROBLEMS)
+@router.post("/runs/{trace_id}/cancel", response_model=Answer)
 async def cancel(request: Request, trace_id: str) -> Response:
     """Ask that the run end; a no-op on a run that has ended."""
     s, scope = services(request), identity(request)
     stream = trace(trace_id)
-    asked = await s.service.cancel(scope, stream)
-    if asked:
-        try:
-            async with asyncio.timeout(5):
-                view = await s.service.wait(scope, stream)
-        except TimeoutError:
-            view = await s.service.view(scope, stream)
-    else:
-        view = await s.service.view(scope, stream)
-    return JsonResponse(answer_of(view, admin=scope.is_admin))
+    if await s.service.cancel(scope, stream) and (await s.heads.head(scope, stream)).driving:
+        with suppress(TimeoutError, Draining):
+            async with asyncio.timeout(_CANCEL_S):
+                await s.service.wait(scope, stream)
+    return answered(await s.service.view(scope, stream), scope)
 
 
-@router.get("/runs/{trace_id}/graph.mmd", responses=_PROBLEMS)
+@router.get("/runs/{trace_id}/graph.mmd", response_class=PlainTextResponse)
 async def graph(request: Request, trace_id: str, full: bool = False) -> Response:
     """The execution graph as Mermaid text."""
     s, scope = services(request), identity(request)
@@ -174,7 +208,7 @@ async def graph(request: Request, trace_id: str, full: bool = False) -> Response
     return Response(mermaid(view.events, view.text, full=full), media_type="text/plain; charset=utf-8")
 
 
-@router.get("/runs/{trace_id}/payloads/{ref}", responses=_PROBLEMS)
+@router.get("/runs/{trace_id}/payloads/{ref}", response_class=PlainTextResponse)
 async def payload(request: Request, trace_id: str, ref: str) -> Response:
     """A whole text that the wire cut."""
     s, scope = services(request), identity(request)

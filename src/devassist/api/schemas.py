@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,16 +12,20 @@ from devassist.runtime.intake import Submission
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 
 
-class Message(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class Strict(BaseModel):
+    """Nothing is coerced (``"yes"`` is no bool) and nothing unknown is passed over."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Message(Strict):
     role: Literal["user", "assistant"]
     content: Annotated[str, Field(max_length=32_000)]
 
 
-class ChatRequest(BaseModel):
+class ChatRequest(Strict):
     """Body of ``POST /chat`` and ``POST /agent``."""
 
-    model_config = ConfigDict(extra="forbid")
     message: Annotated[str, Field(min_length=1, max_length=32_000)]
     conversation_id: Name | None = None
     history: Annotated[list[Message], Field(max_length=200)] = []
@@ -41,9 +45,13 @@ class ChatRequest(BaseModel):
             history=tuple((m.role, m.content) for m in self.history), agent=self.agent,
             tools=None if self.tools is None else tuple(self.tools), use_agent=self.use_agent, use_rag=self.use_rag,
             collection_name=self.collection_name, as_of=self.as_of.isoformat() if self.as_of else None,
-            known_at=self.known_at.isoformat() if self.known_at else None, subject=self.subject,
-            replaces=self.replaces,
+            known_at=_moment(self.known_at) if self.known_at else None, subject=self.subject, replaces=self.replaces,
         )  # fmt: skip
+
+
+def _moment(given: datetime) -> str:
+    """A time without an offset is UTC."""
+    return (given if given.tzinfo else given.replace(tzinfo=UTC)).isoformat()
 
 
 class Problem(BaseModel):
@@ -55,7 +63,7 @@ class Problem(BaseModel):
     detail: str
     instance: str
     code: str
-    request_id: str
+    request_id: str | None = None
     trace_id: str | None = None
     errors: list[dict[str, str]] | None = None
 

@@ -7,29 +7,42 @@ anywhere goes on from the last id it saw.
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Iterable
 from time import monotonic
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
+from devassist.core.errors import DevAssistError
 from devassist.core.event_codec import refs
+from devassist.core.events import ModelIntended
 from devassist.core.frames import RESYNC, Frame, Watcher
 from devassist.core.scope import SYSTEM
 from devassist.runtime.service import Service
 from devassist.runtime.view import Placed, decoded, texts_of
 
+log = logging.getLogger("devassist.api")
+
 HEARTBEAT_S = 10.0
-_POLL_S = 1.0
 HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 ]
+_POLL_S = 1.0
+_BATCH = 200
+_CHUNK_BYTES = 256 * 1024
+_KEEP_CHARS = 1_000_000
 
 
 class RunStream:
     """An ASGI response that follows a run. ``after`` is the position that the reader has already; ``watching``: the
-    run's topic on the bus is already counted for this reader. ``driven``: whether a run in INIT has its turn."""
+    run's topic on the bus is already counted for this reader. ``driven``: whether a run in INIT has its turn.
+
+    A reader costs no more than a batch of events and one chunk, however long the run and however slow the reader:
+    nothing is read or made until what came before is sent.
+    """
 
     def __init__(
         self, service: Service, stream: bytes, *, after: int = -1, admin: bool = False, watching: bool = False,
@@ -38,24 +51,28 @@ class RunStream:
         self._service, self._stream = service, stream
         self._resync, self._headers = resync, headers
         self._texts: dict[str, str] = {}
+        self._init: frozenset[str] = frozenset()
         self._watcher = Watcher(text=self._texts.get, admin=admin, after=after, trace_id=stream.hex(), driven=driven)
         self._seq = -1
         self._attempt = -1
         self._had = 0
         self._gone = False
+        self._written = monotonic()
         if not watching:
             service.bus.watch(stream)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [*HEADERS, *self._headers]})
-        listener = asyncio.create_task(self._listen(receive))
+        listener: asyncio.Task[None] | None = None
         try:
+            await send({"type": "http.response.start", "status": 200, "headers": [*HEADERS, *self._headers]})
+            listener = asyncio.create_task(self._listen(receive))
             if self._resync:
-                await _write(send, RESYNC.encode())
+                await self._write(send, RESYNC.encode())
             await self._follow(send)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
-            listener.cancel()
+            if listener is not None:
+                listener.cancel()
             self._service.bus.unwatch(self._stream)
 
     async def _listen(self, receive: Receive) -> None:
@@ -66,38 +83,61 @@ class RunStream:
         self._service.bus.touch(self._stream)
 
     async def _follow(self, send: Send) -> None:
-        version, written, first = -1, monotonic(), True
+        version, first = -1, True
         while not self._gone:
-            frames = await self._journal()
-            frames += self._live(first)
+            try:
+                await self._journal(send)
+            except DevAssistError:
+                log.exception("the stream of run %s stopped", self._stream.hex())
+                await self._write(send, b": a fault of the service; its log has the reason\n\n")
+                return
+            live = self._live(first)
             first = False
-            if frames:
-                await _write(send, b"".join(f.encode() for f in frames))
-                written = monotonic()
+            if live:
+                await self._write(send, b"".join(frame.encode() for frame in live))
             if self._watcher.ended:
                 return
             if self._service.draining:
-                await _write(send, b": the server is restarting, reconnect from the last id\n\n")
+                await self._write(send, b": the server is restarting, reconnect from the last id\n\n")
                 return
-            version = await self._service.bus.changed(self._stream, version, _POLL_S)
-            if monotonic() - written > HEARTBEAT_S:
-                await _write(send, b": \n\n")
-                written = monotonic()
+            version = await self._service.bus.changed(self._stream, version, min(_POLL_S, HEARTBEAT_S))
+            if monotonic() - self._written >= HEARTBEAT_S:
+                await self._write(send, b": \n\n")
 
-    async def _journal(self) -> list[Frame]:
-        placed = decoded(await self._service.journal.read(SYSTEM, self._stream, self._seq))
-        if not placed:
-            return []
-        await self._load(placed)
-        frames: list[Frame] = []
-        for event, seq, at in placed:
-            frames += self._watcher.feed(event, seq, at)
-            self._seq = seq
-        return frames
+    async def _journal(self, send: Send) -> None:
+        """Send the messages of what the journal has beyond what was read before."""
+        while not self._gone:
+            placed = decoded(await self._service.journal.read(SYSTEM, self._stream, self._seq, _BATCH))
+            if not placed:
+                return
+            await self._load(placed)
+            out = bytearray()
+            for event, seq, at in placed:
+                for frame in self._watcher.feed(event, seq, at):
+                    out += frame.encode()
+                self._seq = seq
+                if len(out) >= _CHUNK_BYTES:
+                    await self._write(send, bytes(out))
+                    out.clear()
+            if out:
+                await self._write(send, bytes(out))
+            self._drop(placed)
+            if len(placed) < _BATCH or self._service.draining:
+                return
 
     async def _load(self, placed: list[Placed]) -> None:
-        if any(ref not in self._texts for event, _, _ in placed for ref in refs(event)):
+        if self._seq < 0:
+            self._init = frozenset(_named(placed[:1]))
+        if any(ref not in self._texts for ref in _named(placed)):
             self._texts.update(await texts_of(self._service.journal, SYSTEM, self._stream, placed))
+
+    def _drop(self, placed: list[Placed]) -> None:
+        """A long run's texts are not kept: INIT's, and those of the turn under way, are all that is needed again."""
+        starts = [i for i, (event, _, _) in enumerate(placed) if isinstance(event, ModelIntended)]
+        if not starts or sum(map(len, self._texts.values())) < _KEEP_CHARS:
+            return
+        for ref in self._texts.keys() - self._init - set(_named(placed[starts[-1] :])):
+            del self._texts[ref]
 
     def _live(self, first: bool) -> list[Frame]:
         live = self._service.bus.live(self._stream)
@@ -117,7 +157,11 @@ class RunStream:
         self._had += len(more)
         return frames
 
+    async def _write(self, send: Send, body: bytes) -> None:
+        message: dict[str, Any] = {"type": "http.response.body", "body": body, "more_body": True}
+        await send(message)
+        self._written = monotonic()
 
-async def _write(send: Send, body: bytes) -> None:
-    message: dict[str, Any] = {"type": "http.response.body", "body": body, "more_body": True}
-    await send(message)
+
+def _named(placed: Iterable[Placed]) -> Iterable[str]:
+    return (ref for event, _, _ in placed for ref in refs(event))

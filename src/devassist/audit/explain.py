@@ -9,6 +9,7 @@ from typing import Any
 
 from devassist.audit.columns import unhex
 from devassist.audit.record import Recorded, definition_text, recorded
+from devassist.core.citations import quotations
 from devassist.core.definition import Definition, Request
 from devassist.core.events import (
     ApprovalGiven,
@@ -30,7 +31,7 @@ from devassist.core.events import (
     ToolReturned,
     WaitBegun,
 )
-from devassist.core.grounding import clauses_of, quotations
+from devassist.core.grounding import clauses_of
 from devassist.core.scope import Scope
 from devassist.core.transitions import RunState, fold
 from devassist.ports.journal import Journal

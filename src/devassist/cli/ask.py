@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import sys
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +43,7 @@ class Question:
         return Submission(self.text, conversation_id=self.conversation, agent=self.agent, tools=self.tools)
 
 
-@click.command()
+@click.command(short_help="Ask a question; the answer goes to stdout.")
 @click.argument("text")
 @click.option("--agent", help="Ask this agent; otherwise the service routes, and says why.")
 @click.option("--tools", help="Only these tools, by comma; an empty text means none.")
@@ -57,7 +59,7 @@ def ask(
     answered, 1 failed, cancelled or waiting for a person, 2 wrong use, 3 no server at the --url given.
     """
     names = None if tools is None else tuple(name.strip() for name in tools.split(",") if name.strip())
-    question = Question(_checked(sys.stdin.read() if text == "-" else text), agent, names, conversation)
+    question = Question(_checked(_stdin() if text == "-" else text), agent, names, conversation)
     if conversation is not None and not _CONVERSATION.fullmatch(conversation):
         raise click.BadParameter("it has 1 to 64 letters, digits, '_' or '-'", param_hint="--conversation")
     asking = _Asking(ctx.ensure_object(App), question, Screen(), as_json)
@@ -69,10 +71,17 @@ def ask(
     ctx.exit(0 if asking.screen.status == "succeeded" else FAILED)
 
 
+def _stdin() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError:
+        raise click.BadParameter("what stands on stdin is not valid UTF-8", param_hint="TEXT") from None
+
+
 def _checked(text: str) -> str:
     try:
-        text.encode()
-    except UnicodeEncodeError:
+        text = os.fsencode(text).decode()  # where the locale is not UTF-8, Python has kept the bytes as surrogates
+    except UnicodeError:
         raise click.BadParameter("it is not valid UTF-8", param_hint="TEXT") from None
     if not text.strip() or len(text) > _MOST:
         raise click.BadParameter(f"it has 1 to {_MOST} characters, this one has {len(text)}", param_hint="TEXT")
@@ -91,6 +100,7 @@ class _Asking:
     def __init__(self, app: App, question: Question, screen: Screen, as_json: bool) -> None:
         self._app, self._question, self._as_json = app, question, as_json
         self.screen = screen
+        self._in_process = False
 
     async def run(self) -> None:
         url = self._app.url or default_url(self._app.settings())
@@ -112,11 +122,7 @@ class _Asking:
 
     async def _of_server(self, url: str) -> None:
         async with Server(url) as server:
-            async with aclosing(server.ask(self._question.body(), _lost)) as messages:
-                async for message in messages:
-                    self._take(message)
-                    if self.screen.over:
-                        break
+            await self._watch(server.ask(self._question.body(), _lost))
             if self._as_json and self.screen.trace_id is not None:
                 out_json(await server.run(self.screen.trace_id))
 
@@ -127,35 +133,38 @@ class _Asking:
         except DataDirInUse as error:
             hint = f"nothing listens at {url}; if it is a server, give its address with --url"
             raise Stop(f"{stop_for(error).message}\n  {hint}") from None
+        self._in_process = True
         note(f"no server at {url}: answering in this process, on {settings.data_dir}")
         try:
             start = await services.intake.prepare(LOCAL, "chat", self._question.submission(), watched=True)
             started = await services.service.start(LOCAL, start)
-            async with aclosing(follow(services, started.stream)) as messages:
-                async for message in messages:
-                    self._take(message)
-                    if self.screen.over:
-                        break
+            await self._watch(follow(services.service, started))
             if self._as_json:
                 view = await services.service.view(LOCAL, started.stream)
                 out_json(summary(view.placed, view.text, trace_id=view.stream.hex(), admin=True, driven=view.driven))
+        except asyncio.CancelledError:
+            note("\nstopping, a moment")
+            raise
         finally:
             await services.close()
 
-    def _take(self, message: dict[str, Any]) -> None:
-        if self._as_json:
-            self.screen.watch(message)
-        else:
-            self.screen.take(message)
+    async def _watch(self, messages: AsyncGenerator[dict[str, Any]]) -> None:
+        take = self.screen.watch if self._as_json else self.screen.take
+        async with aclosing(messages):
+            async for message in messages:
+                take(message)
+                if self.screen.over:
+                    break
 
     def _where(self) -> str:
         trace_id = self.screen.trace_id
         if trace_id is None:
             return "whether a run began is not known ('devassist trace list' shows it)"
-        return f"the run goes on without you: 'devassist trace show {trace_id}', or cancel it with 'trace cancel'"
+        goes_on = "when the next process drives this directory" if self._in_process else "without you"
+        return f"the run goes on {goes_on}: 'devassist trace show {trace_id}', or end it with 'trace cancel'"
 
     def interrupted(self) -> None:
-        note(f"\ninterrupted; {self._where()}" if self.screen.trace_id else "\ninterrupted")
+        note("interrupted" if self.screen.trace_id is None else f"interrupted; {self._where()}")
 
 
 def _lost(reason: str) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO, Any, Protocol
 
 import click
 
-from devassist.config import Settings, load
+from devassist.config import ModelChoice, Settings, load
 from devassist.core.errors import DevAssistError, RunNotFound, Unavailable
 from devassist.core.scope import Scope
 from devassist.ports.journal import HeadQuery, Heads
@@ -55,7 +55,7 @@ class App:
 
     @asynccontextmanager
     async def beside(self) -> AsyncGenerator[Services]:
-        """Services that read, and append signals, beside a running server; they make no directory.
+        """Services that read, and append signals, beside a running server; they make no directory and ask no model.
 
         Raises Unavailable where there is nothing to read.
         """
@@ -70,7 +70,8 @@ class App:
                 f"the keys of {settings.journal_path} should be in {settings.keys_dir}, which is missing; "
                 "put it back from its backup, or say where it is with DEVASSIST_KEYS_DIR"
             )
-        services = await self.open(settings, drive=False)
+        plain = ModelChoice("extractive")
+        services = await self.open(replace(settings, agent_model=plain, chat_model=plain), drive=False)
         try:
             yield services
         finally:
@@ -84,8 +85,8 @@ def exit_code(status: int, code: str) -> int:
 
 
 def stop_for(error: DevAssistError) -> Stop:
-    lines = [f"{error.code}: {error.detail}", *(f"  {path}: {message}" for path, message in error.errors)]
-    return Stop("\n".join(lines), exit_code(error.status, error.code))
+    more = [f"  {path}: {message}" for path, message in error.errors if message not in error.detail]
+    return Stop("\n".join([f"{error.code}: {error.detail}", *more]), exit_code(error.status, error.code))
 
 
 async def find(heads: Heads, trace_id: str) -> bytes:

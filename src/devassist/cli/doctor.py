@@ -22,7 +22,10 @@ from devassist.core.errors import DevAssistError
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 @click.pass_context
 def doctor(ctx: click.Context, as_json: bool) -> None:
-    """Check this machine, the settings and the data directory; 1 when something fails."""
+    """Check this machine, the settings and the data directory.
+
+    Exit code 1 when something fails.
+    """
     found = asyncio.run(_examine(ctx.ensure_object(App)))
     failed = any(check.level == "fail" for check in found)
     if as_json:

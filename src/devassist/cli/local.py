@@ -8,7 +8,7 @@ from typing import Any
 from devassist.core.event_codec import refs
 from devassist.core.frames import Watcher
 from devassist.core.scope import SYSTEM
-from devassist.runtime.services import Services
+from devassist.runtime.service import Service, Started
 from devassist.runtime.view import decoded, texts_of
 
 Message = dict[str, Any]
@@ -16,11 +16,10 @@ Message = dict[str, Any]
 _POLL_S = 1.0
 
 
-async def follow(services: Services, stream: bytes) -> AsyncGenerator[Message]:
+async def follow(service: Service, started: Started) -> AsyncGenerator[Message]:
     """The messages of a run that was started with ``watched``, until it ends."""
-    service, texts = services.service, dict[str, str]()
-    head = await services.heads.head(SYSTEM, stream)
-    watcher = Watcher(trace_id=stream.hex(), text=texts.get, admin=True, driven=head.driving)
+    stream, texts = started.stream, dict[str, str]()
+    watcher = Watcher(trace_id=stream.hex(), text=texts.get, admin=True, driven=started.driven)
     seq = version = -1
     try:
         while not watcher.ended:

@@ -22,7 +22,7 @@ _HEAD = ("TIME", "TRACE", "KIND", "STEP", "STATE", "USER", "AGENT", "TOOL", "ERR
 
 @click.group()
 def log() -> None:
-    """The decision log: what was decided, called and answered, one row an event."""
+    """The decision log: one row for each event of a run."""
 
 
 @log.command()

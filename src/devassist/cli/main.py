@@ -14,6 +14,8 @@ from devassist.cli.context import INTERRUPTED, App, stop_for
 from devassist.core import setting_values as parse
 from devassist.core.errors import DevAssistError
 
+_TALKING = frozenset({"cli", "ask", "doctor"})
+
 
 class _Group(click.Group):
     """Typed errors become one line on stderr and an exit code."""
@@ -41,22 +43,19 @@ def _url(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
         raise click.BadParameter(f"allowed is {error}") from None
 
 
-def _global_options() -> list[click.Parameter]:
-    return [
+def _everywhere(command: click.Command) -> None:
+    """Global options may stand before or after the verb; help leaves out those that a verb has no use for."""
+    talks = command.name in _TALKING
+    command.params = [
+        *command.params,
         click.Option(["--data-dir"], metavar="DIR", expose_value=False, callback=_data_dir,
                      help="Data directory.  [default: ./data]"),
-        click.Option(["--url"], metavar="URL", expose_value=False, callback=_url,
+        click.Option(["--url"], metavar="URL", expose_value=False, callback=_url, hidden=not talks,
                      help="Server to talk to.  [default: http://127.0.0.1:8000]"),
     ]  # fmt: skip
-
-
-def _everywhere(command: click.Command) -> click.Command:
-    """Global options may stand before or after the verb."""
-    command.params = [*command.params, *_global_options()]
     if isinstance(command, click.Group):
         for sub in command.commands.values():
             _everywhere(sub)
-    return command
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -12,9 +12,10 @@ from typing import Any
 import click
 
 from devassist.cli.context import FAILED, LOCAL, App, find
+from devassist.cli.machine import lock_holder
 from devassist.cli.output import clean, local_time, note, one_line, out_json, short_time, table
 from devassist.cli.times import moment
-from devassist.cli.trace_text import event_row, show_text, trace_row
+from devassist.cli.trace_text import event_row, listed_row, show_text, trace_row
 from devassist.core.graph import mermaid
 from devassist.core.ids import first_at
 from devassist.core.states import CLOSED, STATUS, State
@@ -24,6 +25,7 @@ from devassist.ports.journal import HeadQuery
 from devassist.runtime.services import Services
 
 _STATES = {status: tuple(str(s) for s in State if STATUS[s] == status) for status in dict.fromkeys(STATUS.values())}
+_STATES["running"] += (str(State.INIT),)  # one whose turn has come; the others are left out again below
 _CLOSED = frozenset(str(s) for s in CLOSED)
 _PAGE = 200
 _CANCEL_S = 5.0
@@ -73,7 +75,7 @@ def list_(
             before=min(bounds, default=None), since=None if since is None else first_at(since), limit=limit + 1,
         )  # fmt: skip
         heads = await services.heads.list(LOCAL, query)
-        rows = [await trace_row(services, head) for head in heads[:limit]]
+        rows = [await listed_row(services, head) for head in heads[:limit]]
         rows = [row for row in rows if status is None or row["status"] == status]
         if as_json:
             for row in rows:
@@ -88,26 +90,16 @@ def list_(
 
 
 def _print_list(rows: list[dict[str, Any]]) -> None:
-    if not rows:
+    if rows:
+        click.echo(table(("TIME", "TRACE_ID", "STATUS", "AGENT", "USER", "MESSAGE"), map(_cells, rows)))
+    else:
         note("no runs")
-        return
-    head = ("TIME", "TRACE_ID", "STATUS", "AGENT", "USER", "MESSAGE")
-    click.echo(
-        table(
-            head,
-            (
-                (
-                    short_time(row["started_at_ms"] * 1000),
-                    row["trace_id"],
-                    row["status"],
-                    row["agent"],
-                    row["user"] or "(erased)",
-                    "(erased)" if row["message"] is None else row["message"],
-                )
-                for row in rows
-            ),
-        )
-    )
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    message = row["unreadable"] or ("(erased)" if row["erased"] else row["message"])
+    when = short_time(row["started_at_ms"] * 1000)
+    return (when, row["trace_id"], row["status"], row["agent"] or "", row["user"] or "", message)
 
 
 @trace.command()
@@ -169,7 +161,10 @@ def graph(ctx: click.Context, trace_id: str, full: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="The report; with --all one a line.")
 @click.pass_context
 def verify(ctx: click.Context, trace_id: str | None, every: bool, as_json: bool) -> None:
-    """Check that what is stored of a run is what was appended; 1 when it is not."""
+    """Check that what is stored of a run is what was appended.
+
+    Exit code 1 when it is not.
+    """
     if (trace_id is None) is not every:
         raise click.UsageError("give a TRACE_ID, or --all")
 
@@ -214,7 +209,10 @@ def _report_text(report: Report) -> str:
 @click.option("--json", "as_json", is_flag=True, help="The report.")
 @click.pass_context
 def replay(ctx: click.Context, trace_id: str, as_json: bool) -> None:
-    """Derive every decision of a run again from its recorded replies; 1 when one comes out differently."""
+    """Derive every decision of a run again from its recorded replies.
+
+    Exit code 1 when one comes out differently.
+    """
 
     async def work(services: Services) -> int:
         report = await services.auditor.replay(LOCAL, await find(services.heads, trace_id))
@@ -243,8 +241,11 @@ def cancel(ctx: click.Context, trace_id: str, as_json: bool) -> None:
 
     async def work(services: Services) -> int:
         stream = await find(services.heads, trace_id)
-        asked = await services.service.cancel(LOCAL, stream)
-        end = monotonic() + _CANCEL_S
+        ended = (await services.heads.head(LOCAL, stream)).state in _CLOSED
+        if not ended:
+            ended = not await services.service.cancel(LOCAL, stream)
+        driven = lock_holder(ctx.ensure_object(App).settings().data_dir) is not None
+        end = monotonic() + (_CANCEL_S if driven else 0)
         while True:
             head = await services.heads.head(LOCAL, stream)
             if head.state in _CLOSED or monotonic() > end:
@@ -254,7 +255,7 @@ def cancel(ctx: click.Context, trace_id: str, as_json: bool) -> None:
         if as_json:
             view = await services.service.view(LOCAL, stream)
             out_json(summary(view.placed, view.text, trace_id=stream.hex(), admin=True, driven=view.driven))
-        elif not asked:
+        elif ended:
             click.echo(f"{row['trace_id']}  had ended already: {row['status']}")
         elif head.state in _CLOSED:
             click.echo(f"{row['trace_id']}  {row['status']}")

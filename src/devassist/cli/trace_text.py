@@ -31,10 +31,9 @@ async def trace_row(services: Services, head: Head) -> dict[str, Any]:
     actor = bytes.fromhex(started.actor)
     name = (await services.vault.load(frozenset({actor}))).get(actor)
     message, definition = texts.get(started.message), texts.get(started.definition)
-    waiting = head.state == "INIT" and not head.driving
     return {
         "trace_id": head.stream.hex(),
-        "status": "running" if head.state == "INIT" and not waiting else STATUS[State(head.state)],
+        "status": status_of(head),
         "state": head.state,
         "agent": started.agent,
         "user": name.name if name else None,
@@ -46,6 +45,22 @@ async def trace_row(services: Services, head: Head) -> dict[str, Any]:
         "replaces": started.replaces,
         "erased": message is None,
     }
+
+
+async def listed_row(services: Services, head: Head) -> dict[str, Any]:
+    """As ``trace_row``; ``unreadable`` says why a run cannot be read, so that one such run hides no other."""
+    try:
+        return await trace_row(services, head) | {"unreadable": None}
+    except JournalCorrupt as error:
+        nothing = dict.fromkeys(("agent", "user", "message", "model", "replaces"))
+        return {"trace_id": head.stream.hex(), "status": status_of(head), "state": head.state,
+                "conversation_id": head.conversation, "started_at_ms": time_of(head.stream) // 1000,
+                "events": head.head_seq + 1, "erased": False, "unreadable": error.detail} | nothing  # fmt: skip
+
+
+def status_of(head: Head) -> str:
+    """How the run reads outside; one in INIT whose turn has come runs."""
+    return "running" if head.state == "INIT" and head.driving else STATUS[State(head.state)]
 
 
 def event_row(record: Record) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class NotCanonical(ServiceFault):
 
 def _check(value: Any, path: str, depth: int) -> bool:
     """Raise NotCanonical for what has no canonical form; return whether keys need RFC 8785's UTF-16 order."""
-    if value is None or value is True or value is False or type(value) is str:
+    if value is None or isinstance(value, str | bool):
         return False
     if type(value) is int:
         if -MAX_INT <= value <= MAX_INT:

@@ -197,7 +197,7 @@ def _doubt(state: RunState, index: int, c: CallState) -> Command | None:
             return CloseCall(index, "happened", "settled")
         case "repeat":
             # Cut off, it may still be under way somewhere, until its deadline.
-            still = c.code == INTERRUPTED and state.at < c.deadline
+            still = c.code == INTERRUPTED and max(state.at, state.timer) < c.deadline
             return Wait(c.deadline) if still else CallTools((index,))
         case "abandon":
             return CloseCall(index, "abandoned", UNKNOWN)

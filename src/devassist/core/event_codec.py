@@ -75,6 +75,8 @@ def _tuples(items: list[Any], nested: type[Any] | None) -> tuple[Any, ...]:
 
 def decode(body: dict[str, Any]) -> Event:
     """The event that a parsed body holds. Raises UnknownEventKind, or JournalCorrupt naming the field."""
+    if not isinstance(body, dict):  # pyright: ignore[reportUnnecessaryIsInstance] - a stored body may be anything
+        raise JournalCorrupt(f"a body is an object, not {type(body).__name__}")
     data = dict(body)
     kind, version = data.pop("k", None), data.pop("v", None)
     cls = KINDS.get(kind) if isinstance(kind, str) else None
@@ -91,8 +93,9 @@ def decode(body: dict[str, Any]) -> Event:
         if cls is RunStarted and "limits" in data:
             data["limits"] = Limits(*data["limits"])
         return cls(**data)
-    except TypeError:
+    except TypeError as error:
         known: set[str] = {name for name, _ in _DEFAULTS[cls.kind]}
         missing, unknown = _REQUIRED[cls.kind] - data.keys(), data.keys() - known
-        raise JournalCorrupt(f"{kind}: missing {sorted(missing)}, unknown {sorted(unknown)}") from None
+        wrong = f"missing {sorted(missing)}, unknown {sorted(unknown)}" if missing or unknown else str(error)
+        raise JournalCorrupt(f"{kind}: {wrong}") from None
 

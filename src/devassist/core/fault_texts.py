@@ -5,7 +5,7 @@ from __future__ import annotations
 from devassist.core.definition import Lang
 
 _TEXTS: dict[str, dict[Lang, str]] = {
-    "step_limit": {"zh": "已达到步数上限，未得出答案。", "en": "The step limit was reached before there was an answer."},
+    "step_limit": {"zh": "已达到步数上限，未得出答案。", "en": "The step limit was reached without an answer."},
     "token_limit": {"zh": "已达到令牌用量上限，运行停止。", "en": "The run's token limit was reached."},
     "cost_limit": {"zh": "已达到费用上限，运行停止。", "en": "The run's cost limit was reached."},
     "deadline_exceeded": {"zh": "运行超过了时间上限。", "en": "The run's time limit was reached."},
@@ -38,7 +38,7 @@ _TEXTS: dict[str, dict[Lang, str]] = {
         "en": "The prompt is longer than the model's context.",
     },
     "model_interrupted": {"zh": "模型调用多次被中断。", "en": "The model call was interrupted too often."},
-    "model_unavailable": {"zh": "此次运行所用的模型现在没有配置。", "en": "The run's model is not configured any more."},
+    "model_unavailable": {"zh": "此次运行所用的模型现在没有配置。", "en": "The run's model is no longer configured."},
     "outcome_unknown": {
         "zh": "某个操作的结果未知，运行已放弃。",
         "en": "The run was given up: the outcome of a call is unknown.",

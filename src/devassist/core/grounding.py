@@ -8,23 +8,18 @@ they stand.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast
 
+from devassist.core.citations import labels, names, prose, quotations, titles
 from devassist.core.codec import json_text
 from devassist.core.definition import Definition, Lang
 from devassist.core.events import Event, ModelReplied, ToolReturned
 
-MIN_QUOTE = 6
-"""Shorter quotations are emphasis, not evidence."""
 MARGIN = 1.2
 """``high`` confidence: the quoted clause is the best hit, and its score is at least this many times the next one's."""
 
-_QUOTE = re.compile(r"「([^」]+)」|『([^』]+)』|“([^”]+)”|\"([^\"\n]+)\"")
-_TITLE = re.compile(r"《[^》]*》")
-_BLOCK = re.compile(r"(?m)^>[ ]?(.*)$")
 _TEXT: dict[str, dict[Lang, str]] = {
     "no_clause": {
         "zh": "政策库中没有找到与此问题相关的条款，无法作答。",
@@ -67,23 +62,23 @@ def clauses_of(results: Sequence[Any]) -> list[Clause]:
     found: list[Clause] = []
     for result in results:
         rows = cast("dict[str, Any]", result).get("matches") if isinstance(result, dict) else None
-        found += [_clause(row) for row in (cast("list[dict[str, Any]]", rows) if isinstance(rows, list) else ())]
+        clauses = [_clause(row) for row in (cast("list[Any]", rows) if isinstance(rows, list) else ())]
+        found += [clause for clause in clauses if clause is not None]
     return found
 
 
-def _clause(row: dict[str, Any]) -> Clause:
+def _clause(row: Any) -> Clause | None:
+    if not isinstance(row, dict):
+        return None
+    given = cast("dict[str, Any]", row)
+    title, label, text, score = (given.get(name) for name in ("title", "label", "text", "score"))
+    if not (isinstance(title, str) and isinstance(label, str) and isinstance(text, str)):
+        return None
+    effective, revised = given.get("effective_date"), given.get("revision_date")
     return Clause(
-        str(row["title"]), str(row["label"]), str(row["text"]), row.get("effective_date"), row.get("revision_date"),
-        float(row.get("score", 0)),
+        title, label, text, effective if isinstance(effective, str) else None,
+        revised if isinstance(revised, str) else None, float(score) if isinstance(score, int | float) else 0.0,
     )  # fmt: skip
-
-
-def quotations(answer: str) -> list[str]:
-    """What the answer puts in quotation marks or block quotes, long enough to be evidence."""
-    answer = _TITLE.sub("", answer)
-    found = [next(g for g in m.groups() if g is not None) for m in _QUOTE.finditer(answer)]
-    block = "\n".join(m.group(1) for m in _BLOCK.finditer(answer))
-    return [q.strip() for q in (*found, block) if len(q.strip()) >= MIN_QUOTE]
 
 
 def release(answer: str, results: Sequence[Any], lang: Lang, *, asked: bool) -> Released:
@@ -93,15 +88,15 @@ def release(answer: str, results: Sequence[Any], lang: Lang, *, asked: bool) -> 
         code = "no_clause" if asked else "not_consulted"
         text = _TEXT[code][lang]
         return Released(text, _output(text, None, "low", verbatim=False), (code,), () if asked else (code,))
-    quotes = quotations(answer)
-    sources = [next((c for c in _cited_first(clauses, answer) if q in c.text), None) for q in quotes]
-    source = next((s for s in sources if s is not None), None)
-    if source is None or None in sources:
-        return _flagged(answer, source, "quote_not_found" if quotes else "no_quote", lang)
-    cited = _cited(clauses, answer)
-    if cited and source not in cited:
+    quotes, said = quotations(answer), prose(answer)
+    found = [next((c for c in _cited_first(clauses, said) if _holds(c, q)), None) for q in quotes]
+    sources = list(dict.fromkeys(c for c in found if c is not None))
+    if not sources or None in found:
+        return _flagged(answer, sources[0] if sources else None, "quote_not_found" if quotes else "no_quote", lang)
+    source = sources[0]
+    if not all(_is_cited(c, said) for c in sources):
         return _flagged(answer, source, "citation_mismatch", lang)
-    text = answer if _names(answer, source) else f"{answer}\n{_source_line(source, lang)}"
+    text = "\n".join([answer, *(_source_line(c, lang) for c in sources if not _names(said, c))])
     confidence = "high" if _leads(clauses, source) else "medium"
     return Released(text, _output(text, source, confidence, verbatim=True), ("quote_verified",))
 
@@ -124,19 +119,30 @@ def _flagged(answer: str, source: Clause | None, code: str, lang: Lang) -> Relea
     return Released(text, _output(text, source, "low", verbatim=False), (code,), ("quote_not_verified",))
 
 
-def _cited(clauses: list[Clause], answer: str) -> list[Clause]:
-    """Clauses that the answer names by title and label (第五条 is not 第五条之一)."""
-    return [c for c in clauses if c.title in answer and re.search(re.escape(c.label) + "(?!之)", answer)]
+def _holds(clause: Clause, quote: str) -> bool:
+    """Word for word; a quotation may begin with the clause's own label."""
+    return quote in clause.text or (
+        quote.startswith(clause.label) and quote.removeprefix(clause.label).lstrip(" \u3000:：") in clause.text
+    )
 
 
-def _cited_first(clauses: list[Clause], answer: str) -> list[Clause]:
-    cited = _cited(clauses, answer)
+def _cited_first(clauses: list[Clause], said: str) -> list[Clause]:
+    """The same words may stand in several clauses: those that the answer names come first."""
+    cited = [c for c in clauses if c.title in said and names(said, c.label)]
     return cited + [c for c in clauses if c not in cited]
 
 
-def _names(answer: str, source: Clause) -> bool:
+def _is_cited(clause: Clause, said: str) -> bool:
+    """Whether what the answer says of its sources, if anything, fits the clause in which its quotation stands."""
+    named = titles(said)
+    if named and not any(t in clause.title or clause.title in t for t in named):
+        return False
+    return names(said, clause.label) or not labels(said)
+
+
+def _names(said: str, source: Clause) -> bool:
     dates = [d for d in (source.effective_date, source.revision_date) if d]
-    return source.title in answer and source.label in answer and all(d in answer for d in dates)
+    return source.title in said and names(said, source.label) and all(d in said for d in dates)
 
 
 def _source_line(source: Clause, lang: Lang) -> str:
@@ -149,7 +155,7 @@ def _source_line(source: Clause, lang: Lang) -> str:
 
 
 def _leads(clauses: list[Clause], source: Clause) -> bool:
-    others = [c.score for c in clauses if c != source]
+    others = [c.score for c in clauses if (c.title, c.label, c.text) != (source.title, source.label, source.text)]
     return not others or source.score >= MARGIN * max(others)
 
 

@@ -1,4 +1,4 @@
-"""What a store keeps beside a run's events: one pure function of its state, which ``verify`` recomputes and compares."""
+"""What a store keeps beside a run's events: one pure function of its state; ``verify`` recomputes and compares it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ Check = Callable[[ToolSpec, dict[str, Any]], dict[str, Any]]
 
 _CONSULT = {
     "zh": f"{CORRECTIONS_BEGIN['zh']}回答之前必须先调用工具查询条款，不能凭记忆作答。请先输出一次工具调用。",
-    "en": f"{CORRECTIONS_BEGIN['en']}Look the clause up with a tool before you answer, not from memory. Call a tool first.",
+    "en": f"{CORRECTIONS_BEGIN['en']}Look the clause up before you answer, not from memory. Call a tool first.",
 }
 
 

@@ -77,6 +77,8 @@ class LogRow(NamedTuple):
 
 def current(body: dict[str, Any]) -> dict[str, Any]:
     """The body in the version that this build writes: old ones are lifted, later ones are left as they are."""
+    if not UPCASTERS:
+        return body
     kind, version = body.get("k", ""), body.get("v", 0)
     while (lift := UPCASTERS.get((kind, version))) is not None:
         fields = lift({name: value for name, value in body.items() if name not in ("k", "v")})
@@ -97,7 +99,10 @@ def metadata(body: Mapping[str, Any]) -> dict[str, Any]:
     """What a body says beyond the columns: numbers, enums, and references of texts that no column shows. Version 1 goes
     without saying."""
     shown = _IN_COLUMNS.get(body.get("k", ""), _COLUMNS)
-    return {name: value for name, value in body.items() if name not in shown and (name != "v" or value != 1)}
+    extra = {name: value for name, value in body.items() if name not in shown}
+    if extra.get("v") == 1:
+        del extra["v"]
+    return extra
 
 
 def log_row(body: Mapping[str, Any], seq: int, context: RunContext) -> tuple[LogRow, RunContext]:

@@ -77,36 +77,36 @@ def assemble(
     transcript: tuple[Entry, ...], definition: Definition, text: Callable[[str], str], size: Callable[[str], int]
 ) -> Prompt:  # fmt: skip
     """Messages of ``transcript`` within ``definition.context_tokens``. ``size`` gives the estimate of a reference."""
-    budget = definition.context_tokens - estimate_tokens(definition.system)
-    sizes = [size(e.ref) for e in transcript]
-    total = sum(sizes)
-    left_history, left = 0, ()
-    dropped: set[int] = set()
-    if total > budget:
-        last_step = max((e.step for e in transcript), default=-1)
-        for index, entry in enumerate(transcript):
-            if total <= budget:
-                break
-            if entry.role == "past":
-                left_history += 1
-            elif entry.role == "user" or entry.step == last_step:
-                continue
-            dropped.add(index)
-            total -= sizes[index]
-        dropped, left = _whole_steps(transcript, dropped)
-    kept = [render(e, text) for i, e in enumerate(transcript) if i not in dropped]
-    system = definition.system
+    sizes = [size(e.ref) + (size(e.native) if e.role == "reply" and e.native else 0) for e in transcript]
+    system, dropped = definition.system, set[int]()
+    if sum(sizes) > definition.context_tokens - estimate_tokens(system):
+        longest = _with_notice(definition, len(transcript))
+        dropped = _drop(transcript, sizes, definition.context_tokens - estimate_tokens(longest))
     if dropped:
-        system = f"{system}\n{_LEFT_OUT[definition.lang].format(n=len(dropped))}"
-    messages = (ChatMessage("system", system), *kept)
-    return Prompt(messages, total + estimate_tokens(system), left_history, left)
+        system = _with_notice(definition, len(dropped))
+    kept = [i for i in range(len(transcript)) if i not in dropped]
+    messages = (ChatMessage("system", system), *(render(transcript[i], text) for i in kept))
+    left_history = sum(transcript[i].role == "past" for i in dropped)
+    seqs = [transcript[i].seq for i in dropped if transcript[i].role != "past"]
+    left = (min(seqs), max(seqs) + 1) if seqs else ()
+    return Prompt(messages, sum(sizes[i] for i in kept) + estimate_tokens(system), left_history, left)
 
 
-def _whole_steps(transcript: tuple[Entry, ...], dropped: set[int]) -> tuple[set[int], tuple[int, ...]]:
-    """A step goes whole: a reply without its results, or results without their reply, would mislead the model."""
-    steps = {transcript[i].step for i in dropped if transcript[i].role != "past"}
-    whole = {
-        i for i, e in enumerate(transcript) if i in dropped or (e.role not in ("past", "user") and e.step in steps)
-    }
-    seqs = [transcript[i].seq for i in whole if transcript[i].role != "past"]
-    return whole, (min(seqs), max(seqs) + 1) if seqs else ()
+def _with_notice(definition: Definition, left_out: int) -> str:
+    return f"{definition.system}\n{_LEFT_OUT[definition.lang].format(n=left_out)}"
+
+
+def _drop(transcript: tuple[Entry, ...], sizes: list[int], budget: int) -> set[int]:
+    """What to leave out so that the rest fits. A step goes whole: a reply without its results, or results without
+    their reply, would mislead the model."""
+    last_step = max((e.step for e in transcript), default=-1)
+    dropped, total, going = set[int](), sum(sizes), None
+    for index, entry in enumerate(transcript):
+        if entry.role == "user" or (entry.role != "past" and entry.step == last_step):
+            continue
+        if total <= budget and (entry.role == "past" or entry.step != going):
+            break
+        going = entry.step
+        dropped.add(index)
+        total -= sizes[index]
+    return dropped

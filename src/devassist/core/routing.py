@@ -131,6 +131,21 @@ def route(
     return to("chat", CHAT, "plain")
 
 
+def is_one_block(message: str) -> bool:
+    """Whether the message is one closed fenced code block and nothing else."""
+    lines = message.strip().split("\n")
+    mark = _FENCE.match(lines[0])
+    if mark is None or "`" in mark[2] or len(lines) < 2:
+        return False
+    closing = [i for i, line in enumerate(lines[1:], 1) if _closes(line, mark[1])]
+    return closing[:1] == [len(lines) - 1]
+
+
+def _closes(line: str, fence: str) -> bool:
+    mark = _FENCE.match(line)
+    return mark is not None and mark[1].startswith(fence) and not mark[2].strip()
+
+
 def _split_fences(text: str) -> tuple[str, bool]:
     """The text outside fenced code blocks, and whether there is any. A fence that is never closed is no block."""
     if "```" not in text and "~~~" not in text:
@@ -145,7 +160,7 @@ def _split_fences(text: str) -> tuple[str, bool]:
                 fence, held = mark[1], [line]
             else:
                 outside.append(line)
-        elif mark is not None and mark[1].startswith(fence) and not mark[2].strip():
+        elif _closes(line, fence):
             fence, found = "", True
         else:
             held.append(line)

@@ -23,7 +23,7 @@ from devassist.core.events import (
     WaitBegun,
 )
 from devassist.core.states import STATUS, State
-from devassist.core.steps import StepBuilder
+from devassist.core.steps import StepBuilder, Turn
 from devassist.core.transitions import CallState, RunState, apply
 from devassist.core.wire import Cutter, Text, head_of, parse
 
@@ -242,13 +242,16 @@ def _pending(kind: str, **fields: Any) -> dict[str, Any]:
 
 
 def summary(
-    events: Iterable[tuple[Event, int, int]], text: Text, *, trace_id: str, admin: bool = False, driven: bool = False
+    events: Iterable[tuple[Event, int, int]], text: Text, *, trace_id: str, admin: bool = False, driven: bool = False,
+    first: int = 0, most: int | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """The answer object of the run whose (event, seq, at) triples these are, from INIT on; nothing in ``answer`` and
-    ``output`` is cut. ``driven``: whether a run still in INIT has its turn. Raises IllegalTransition."""
-    view, builder, steps = RunView(text, trace_id=trace_id, driven=driven), StepBuilder(text, admin=admin), list[Any]()
+    ``output`` is cut. ``driven``: whether a run still in INIT has its turn. Of its steps, at most ``most`` from number
+    ``first`` on. Raises IllegalTransition."""
+    view, builder, turns = RunView(text, trace_id=trace_id, driven=driven), StepBuilder(text, admin=admin), list[Turn]()
     for event, seq, at in events:
-        steps += builder.feed(event, seq, at, view.feed(event, seq, at))
+        turns += builder.turns(event, at, view.feed(event, seq, at))
+    shown = turns[first:] if most is None else turns[first : first + most]
     output = view.end.output if isinstance(view.end, RunFinished) else None
     return {
         "trace_id": trace_id,
@@ -256,7 +259,7 @@ def summary(
         "status": view.status,
         "answer": view.answer(),
         "output": parse(text(output)) if output else None,
-        "steps": steps,
+        "steps": [builder.render(turn) for turn in shown],
         "usage": view.usage(),
         "error": view.problem(),
         "pending": view.pending(Cutter()),

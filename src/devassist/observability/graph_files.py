@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -52,19 +53,22 @@ class GraphFiles:
             self.cursor = 0
 
     async def handle(self, records: Sequence[Record]) -> None:
+        files: list[tuple[str, str]] = []
         for record in records:
             if record.kind in TERMINAL:
-                await self._write(record.stream)
+                files += await self._drawn(record.stream)
             elif record.kind == "fact":
-                self._forget(decode(json.loads(record.body)))
-        _replace(f"{self._directory}/{_CURSOR}", str(records[-1].row))
+                await asyncio.to_thread(self._forget, record.event or decode(json.loads(record.body)))
+        files.append((f"{self._directory}/{_CURSOR}", str(records[-1].row)))
+        # Making files can wait for the disk, so not on the event loop; the cursor goes last.
+        await asyncio.to_thread(_write_all, files)
 
-    async def _write(self, stream: bytes) -> None:
+    async def _drawn(self, stream: bytes) -> list[tuple[str, str]]:
         run = self._recent(stream) or await self._read(stream)
         if run is None or not isinstance(run.events[0], RunStarted):
-            return
+            return []
         head = f"%% trace {stream.hex()} domain {run.events[0].domain}\n"
-        _replace(f"{self._directory}/{stream.hex()}.mmd", head + mermaid(run.events, run.text))
+        return [(f"{self._directory}/{stream.hex()}.mmd", head + mermaid(run.events, run.text))]
 
     async def _read(self, stream: bytes) -> _Read | None:
         records = await self._journal.read(SYSTEM, stream)
@@ -87,12 +91,11 @@ class GraphFiles:
                 path.unlink()
 
 
-def _replace(path: str, text: str) -> None:
-    """Whole or not at all; no fsync: it is derived."""
-    temporary = path + ".tmp"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        os.write(descriptor, text.encode("utf-8", "replace"))
-    finally:
-        os.close(descriptor)
-    os.replace(temporary, path)
+def _write_all(files: Sequence[tuple[str, str]]) -> None:
+    """No fsync: all of it is derived, and what a crash tears is written again, since the cursor stands before it."""
+    for path, text in files:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            os.write(descriptor, text.encode("utf-8", "replace"))
+        finally:
+            os.close(descriptor)

@@ -42,7 +42,7 @@ class Bus(Protocol):
         ...
 
     def end(self, stream: bytes) -> None:
-        """No more of this run."""
+        """The attempt that ``begin`` named is over."""
         ...
 
     def live(self, stream: bytes) -> Live | None:

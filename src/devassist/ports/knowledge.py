@@ -13,7 +13,7 @@ RELEVANCE_THRESHOLD = 0.55
 One rare term by coincidence gives 0.50 at most, so the threshold lies just above. Measured with 50 unrelated
 questions (tests/knowledge/questions.py) and lay questions over real statutes: over 13 laws (1,331 articles) no
 unrelated question passes and 16 of 706 lay ones fail, 4 of them with a gold clause among the first ten; over 17 single
-laws 0 of 850 pass; over all 135 laws (10,374 articles) 3 of 50 pass and 23 of 1,235 fail; over the samples none of 50 passes.
+laws 0 of 850 pass; over all 135 laws (10,374 articles) 3 of 50 pass and 23 of 1,235 fail; over the samples 0 of 50.
 """
 
 

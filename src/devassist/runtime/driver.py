@@ -7,7 +7,8 @@ recovery path to rot.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from devassist.core.decide import (
@@ -25,8 +26,11 @@ from devassist.core.decide import (
     decide,
 )
 from devassist.core.definition import Definition
+from devassist.core.errors import Superseded
+from devassist.core.event_codec import encode
 from devassist.core.events import (
     CallClosed,
+    CancelRequested,
     Held,
     ModelFailed,
     ModelIntended,
@@ -35,6 +39,7 @@ from devassist.core.events import (
     RunFailed,
     RunFinished,
     RunStarted,
+    TimerFired,
     ToolIntended,
     ToolReturned,
     WaitBegun,
@@ -43,9 +48,10 @@ from devassist.core.fault_texts import fault_text
 from devassist.core.grounding import released_answer
 from devassist.core.prompt import Prompt, assemble
 from devassist.core.scope import SYSTEM
+from devassist.core.states import State
 from devassist.core.transitions import Entry
 from devassist.ports.clock import Clock
-from devassist.ports.journal import Journal
+from devassist.ports.journal import Body, Journal
 from devassist.ports.model import Model
 from devassist.ports.vault import Vault
 from devassist.runtime.faults import point
@@ -72,6 +78,9 @@ _CLOSING_TEXT = {
 }
 
 
+Attempt = Callable[[], Coroutine[Any, Any, ToolReturned]]
+
+
 class Driver:
     """Drives runs that this process owns. One instance serves all runs; each ``drive`` is one task."""
 
@@ -81,8 +90,9 @@ class Driver:
     ) -> None:  # fmt: skip
         self._journal, self._vault, self._clock = journal, vault, clock
         self._perform, self._models, self._history = performer, models, history
-        self._performing: dict[bytes, asyncio.Task[Any]] = {}
+        self._performing: dict[bytes, tuple[asyncio.Task[Any], ActiveRun]] = {}
         self._interrupted: set[bytes] = set()
+        self._lost: set[bytes] = set()
         self._definitions: dict[str, Definition] = {}
 
     async def load(
@@ -93,9 +103,8 @@ class Driver:
             placed = decoded(await self._journal.read(SYSTEM, stream))
         if texts is None:
             texts = await texts_of(self._journal, SYSTEM, stream, placed)
-        return ActiveRun(
-            self._journal, self._vault, self._clock, SYSTEM, stream, epoch, placed, texts, self._definition(placed, texts)
-        )  # fmt: skip
+        definition = self._definition(placed, texts)
+        return ActiveRun(self._journal, self._vault, self._clock, SYSTEM, stream, epoch, placed, texts, definition)
 
     def _definition(self, placed: list[Placed], texts: dict[str, str]) -> Definition:
         """Few definitions are in use at a time, and reading one costs more than folding a run."""
@@ -112,21 +121,50 @@ class Driver:
         """Advance ``run`` until it is closed or waits. Raises Superseded when a newer owner took it over."""
         while True:
             command = decide(run.state)
-            if command is None:
-                if not run.pending or await run.flush():
-                    self._perform.bus.touch(run.stream)
-                    if run.state.closed:
-                        point("after_finish", run.stream)
-                    return
+            if command is not None:
+                await self._do(run, command)
                 continue
-            await self._do(run, command)
+            if (run.pending and not await run.flush()) or await self._timer_fired(run):
+                continue
+            self._perform.bus.touch(run.stream)
+            if run.state.closed:
+                point("after_finish", run.stream)
+            return
+
+    async def _timer_fired(self, run: ActiveRun) -> bool:
+        """Whether the time that a wait named has come: that is a signal, so that it stands in the record."""
+        state, now = run.state, self._clock.now_us()
+        if state.state is not State.WAIT or now < state.wait_until:
+            return False
+        event = TimerFired(f"timer:{state.seq}", state.wait_until)
+        await self._journal.signal(SYSTEM, run.stream, event.signal_id, Body(event.kind, encode(event), event), now)
+        await run.refresh()
+        return True
 
     def interrupt(self, stream: bytes) -> None:
-        """A signal came: cut the effect under way off, if there is one, so that the news is folded at once."""
-        task = self._performing.get(stream)
-        if task is not None:
+        """The run shall end: cut the effect under way off, if there is one, so that the news is folded at once."""
+        performing = self._performing.get(stream)
+        if performing is not None:
             self._interrupted.add(stream)
-            task.cancel()
+            performing[0].cancel()
+
+    async def notice(self, stream: bytes) -> None:
+        """A signal stands in the journal. Only one that ends the run cuts an effect off; others await its outcome."""
+        performing = self._performing.get(stream)
+        if performing is not None:
+            news = decoded(await self._journal.read(SYSTEM, stream, performing[1].confirmed.seq))
+            if any(isinstance(event, CancelRequested) for event, _, _ in news):
+                self.interrupt(stream)
+
+    def abandon(self, stream: bytes) -> None:
+        """The lease is lost: the effect under way is killed, and no other is begun."""
+        self._lost.add(stream)
+        self.interrupt(stream)
+
+    def forget(self, stream: bytes) -> None:
+        """The run is driven here no more."""
+        self._lost.discard(stream)
+        self._interrupted.discard(stream)
 
     async def _do(self, run: ActiveRun, command: Command) -> None:
         match command:
@@ -135,10 +173,10 @@ class Driver:
             case CallTools():
                 await self._call_tools(run, command)
             case CutModel():
-                run.fact(ModelFailed(command.of, command.code, 503, retryable=True, took=0))
+                run.plan(ModelFailed(command.of, command.code, 503, retryable=True, took=0))
             case CutCall():
                 shown = _closing(run, "abandoned", command.code)
-                run.fact(ToolReturned(command.of, "unknown", 0, shown=run.seal(shown), code=command.code))
+                run.plan(ToolReturned(command.of, "unknown", 0, shown=run.seal(shown), code=command.code))
             case CloseCall():
                 run.plan(self._closed(run, command))
             case Hold():
@@ -188,29 +226,34 @@ class Driver:
             left_history=prompt.left_history, left=prompt.left,
         )  # fmt: skip
 
-    async def _effect(self, run: ActiveRun, effect: Callable[[], Any]) -> bool:
-        """Perform, letting a signal cut it off; true when it ended by itself. A cut effect's outcome is decided from
-        the record: the attempt is open, and the news says why."""
+    async def _effect(self, run: ActiveRun, effect: Callable[[], Any]) -> None:
+        """Perform, letting a signal cut it off. A cut effect's outcome is decided from the record: the attempt is open,
+        and the news says why. Raises Superseded once the lease is lost."""
         task = asyncio.current_task()
         assert task is not None, "drive runs in a task"
-        self._performing[run.stream] = task
+        self._still_mine(run)
+        self._performing[run.stream] = task, run
         try:
             await effect()
         except asyncio.CancelledError:
             if run.stream not in self._interrupted:
                 raise
-            task.uncancel()
-            await run.refresh()
-            return False
-        else:
-            return True
         finally:
             self._performing.pop(run.stream, None)
+        if run.stream in self._interrupted:
             self._interrupted.discard(run.stream)
+            task.uncancel()
+            self._still_mine(run)
+            await run.refresh()
+
+    def _still_mine(self, run: ActiveRun) -> None:
+        if run.stream in self._lost:
+            raise Superseded(f"the lease of run {run.stream.hex()} was lost")
 
     # -- tools ---------------------------------------------------------------------------------------------------
 
     async def _call_tools(self, run: ActiveRun, command: CallTools) -> None:
+        began = self._clock.boottime_us()
         intents = [self._tool_intent(run, index) for index in command.calls]
         seqs: list[int] = []
         for intent in intents:
@@ -220,40 +263,48 @@ class Driver:
             return
         self._perform.bus.touch(run.stream)
         point("after_tool_intent", run.stream)
-        await self._effect(run, lambda: self._attempts(run, list(zip(seqs, intents, strict=True))))
+        attempts: list[Attempt] = [
+            partial(self._perform.tool, run, of, intent, began + _timeout_us(run, intent.tool))
+            for of, intent in zip(seqs, intents, strict=True)
+        ]
+        if len(attempts) == 1:
+            await self._effect(run, lambda: self._attempt(run, attempts[0]))
+        else:
+            await self._together(run, attempts)
         point("after_tool_effect", run.stream)
 
     def _tool_intent(self, run: ActiveRun, index: int) -> ToolIntended:
         state, c = run.state, run.state.calls[index]
-        spec = run.definition.spec(c.call.tool)
-        timeout_us = int((spec.timeout_s if spec else 30.0) * 1_000_000)
         args = c.answer_ref if c.answer == "approve" and c.answer_ref else c.call.args
         return ToolIntended(
             decision=state.reply_seq, call=index, step=state.step, attempt=c.attempts + 1, tool=c.call.tool,
-            effect=c.call.effect, args=args, deadline=self._clock.now_us() + timeout_us, epoch=run.epoch,
+            effect=c.call.effect, args=args, epoch=run.epoch,
+            deadline=self._clock.now_us() + _timeout_us(run, c.call.tool),
         )  # fmt: skip
 
-    async def _attempts(self, run: ActiveRun, attempts: list[tuple[int, ToolIntended]]) -> None:
-        """One call runs in place; several run together, and outcomes are facts in the order of their arrival."""
-        if len(attempts) == 1:
-            of, intent = attempts[0]
-            run.fact(await self._perform.tool(run, of, intent))
-            return
+    async def _attempt(self, run: ActiveRun, attempt: Attempt) -> None:
+        run.fact(await attempt())
 
-        async def one(of: int, intent: ToolIntended) -> None:
-            run.fact(await self._perform.tool(run, of, intent))
-
-        async with asyncio.TaskGroup() as group:
-            for of, intent in attempts:
-                group.create_task(one(of, intent))
+    async def _together(self, run: ActiveRun, attempts: list[Attempt]) -> None:
+        """Several attempts at once; each outcome is appended as it arrives, and none stays behind."""
+        left = [asyncio.create_task(attempt(), name=f"call-{run.stream.hex()}") for attempt in attempts]
+        try:
+            while left and run.state.cancel is None:
+                await self._effect(run, partial(asyncio.wait, left, return_when=asyncio.FIRST_COMPLETED))
+                left = _collected(run, left)
+                if left and run.pending and await run.flush():
+                    self._perform.bus.touch(run.stream)
+        finally:
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+            _collected(run, left)
 
     def _closed(self, run: ActiveRun, command: CloseCall) -> CallClosed:
         c = run.state.calls[command.call]
-        if command.closing == "happened" and c.answer_ref is not None:
-            shown = c.answer_ref
-        else:
-            shown = run.seal(_closing(run, command.closing, command.code))
-        return CallClosed(run.state.reply_seq, command.call, command.closing, shown, c.answer_ref, command.code)
+        result = c.answer_ref if command.closing == "happened" else None
+        shown = result or run.seal(_closing(run, command.closing, command.code))
+        return CallClosed(run.state.reply_seq, command.call, command.closing, shown, result, command.code)
 
     # -- endings -------------------------------------------------------------------------------------------------
 
@@ -271,6 +322,19 @@ class Driver:
         failure = run.state.last_failure
         detail = run.texts.get(failure.message, "") if failure is not None and failure.message else ""
         return RunFailed(command.code, command.status, run.seal(fault_text(command.code, run.definition.lang, detail)))
+
+
+def _collected(run: ActiveRun, tasks: list[asyncio.Task[ToolReturned]]) -> list[asyncio.Task[ToolReturned]]:
+    """Make facts of what has ended; return what is still under way."""
+    for task in tasks:
+        if task.done() and not task.cancelled():
+            run.fact(task.result())
+    return [task for task in tasks if not task.done()]
+
+
+def _timeout_us(run: ActiveRun, tool: str) -> int:
+    spec = run.definition.spec(tool)
+    return int((spec.timeout_s if spec else 30.0) * 1_000_000)
 
 
 def _closing(run: ActiveRun, closing: str, code: str) -> str:

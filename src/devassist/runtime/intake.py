@@ -5,7 +5,6 @@ Used by the HTTP API and by the command line alike, so both resolve the same way
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -17,7 +16,7 @@ from devassist.core.definition import Definition, Request
 from devassist.core.errors import CollectionNotFound, ConversationNotFound, InvalidRequest, RunNotFound
 from devassist.core.events import Limits
 from devassist.core.react import protocol_instructions
-from devassist.core.routing import RouteDecision, lang_of, route
+from devassist.core.routing import RouteDecision, is_one_block, lang_of, route
 from devassist.core.scope import Scope
 from devassist.core.states import CLOSED
 from devassist.ports.agents import AgentCatalog
@@ -25,9 +24,9 @@ from devassist.ports.journal import Heads
 from devassist.ports.knowledge import RELEVANCE_THRESHOLD, PolicyLibrary
 from devassist.ports.model import Model
 from devassist.ports.tools import ToolBox
+from devassist.ports.vault import Vault
 from devassist.runtime.service import StartRun
 
-_CODE_ONLY = re.compile(r"\s*```[^\n`]*\n.*?\n?```\s*", re.DOTALL)
 _CLOSED = frozenset(str(s) for s in CLOSED)
 
 
@@ -53,10 +52,10 @@ class Intake:
     """``models`` maps an agent file's ``model`` word (agent, chat) to the model that is configured for it."""
 
     def __init__(
-        self, catalog: AgentCatalog, tools: ToolBox, library: PolicyLibrary, heads: Heads, models: Mapping[str, Model],
-        extractive: Model, limits: Limits, protocol: Protocol,
+        self, catalog: AgentCatalog, tools: ToolBox, library: PolicyLibrary, heads: Heads, vault: Vault,
+        models: Mapping[str, Model], extractive: Model, limits: Limits, protocol: Protocol,
     ) -> None:  # fmt: skip
-        self._catalog, self._tools, self._library, self._heads = catalog, tools, library, heads
+        self._catalog, self._tools, self._library, self._heads, self._vault = catalog, tools, library, heads, vault
         self._models, self._extractive = models, extractive
         self._limits = limits
         self._protocol: Protocol = protocol
@@ -97,7 +96,7 @@ class Intake:
         )  # fmt: skip
 
     def _define(self, agent: str, lang: Literal["zh", "en"], s: Submission) -> Definition:
-        code_only = s.tools == ("execute_code",) and _CODE_ONLY.fullmatch(s.message) is not None
+        code_only = s.tools == ("execute_code",) and is_one_block(s.message)
         known = self._resolved.get((agent, lang, s.tools, code_only))
         if known is not None:
             return known
@@ -126,8 +125,11 @@ class Intake:
         except ValueError:
             raise InvalidRequest("replaces must be a trace_id: 32 hex digits") from None
         head = await self._heads.head(scope, stream)
-        if head.kind != "run" or head.root != stream:
-            raise RunNotFound(f"no root run {s.replaces}")
+        own = head.actor is not None and head.actor == await self._vault.find(scope, "user", scope.actor)
+        if head.kind != "run" or not own:
+            raise RunNotFound(f"no run {s.replaces}")  # as for one that does not exist
+        if head.root != stream:
+            raise RunNotFound(f"run {s.replaces} is another's part, not a message of a conversation")
         if head.state not in _CLOSED:
             raise InvalidRequest("replaces must name a run that has ended", errors=(("/replaces", "the run is open"),))
         if s.conversation_id is not None and s.conversation_id != head.conversation:

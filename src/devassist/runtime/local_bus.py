@@ -11,13 +11,14 @@ from devassist.ports.bus import Live
 
 
 class _Topic:
-    __slots__ = ("attempt", "event", "parts", "version", "watchers")
+    __slots__ = ("attempt", "event", "parts", "performing", "version", "watchers")
 
     def __init__(self) -> None:
         self.version = 0
         self.attempt = 0
         self.parts: list[str] = []
         self.watchers = 0
+        self.performing = False
         self.event: asyncio.Event | None = None
 
     def bump(self) -> None:
@@ -28,7 +29,8 @@ class _Topic:
 
 
 class LocalBus:
-    """Implements ports.bus.Bus. A topic lives while its run is driven here or somebody follows it."""
+    """Implements ports.bus.Bus. A topic lives while somebody follows it, and while an attempt that somebody followed
+    at its beginning is performed here: who comes back finds its text so far."""
 
     def __init__(self) -> None:
         self._topics: dict[bytes, _Topic] = {}
@@ -42,7 +44,7 @@ class LocalBus:
     def begin(self, stream: bytes, attempt: int) -> None:
         topic = self._topics.get(stream)
         if topic is not None:
-            topic.attempt, topic.parts = attempt, []
+            topic.attempt, topic.parts, topic.performing = attempt, [], True
             topic.bump()
 
     def add(self, stream: bytes, text: str) -> None:
@@ -61,8 +63,7 @@ class LocalBus:
         topic = self._topics.get(stream)
         if topic is not None:
             topic.watchers -= 1
-            if topic.watchers <= 0:
-                del self._topics[stream]
+            self._drop_idle(stream, topic)
 
     def touch(self, stream: bytes) -> None:
         topic = self._topics.get(stream)
@@ -74,7 +75,14 @@ class LocalBus:
             topic.bump()
 
     def end(self, stream: bytes) -> None:
-        self.touch(stream)
+        topic = self._topics.get(stream)
+        if topic is not None:
+            topic.performing = False
+            self._drop_idle(stream, topic)
+
+    def _drop_idle(self, stream: bytes, topic: _Topic) -> None:
+        if topic.watchers <= 0 and not topic.performing:
+            del self._topics[stream]
 
     def live(self, stream: bytes) -> Live | None:
         topic = self._topics.get(stream)

@@ -55,6 +55,8 @@ class Performer:
             took = self.clock.now_us() - started
             run.fact(ModelFailed(of, "deadline_exceeded", 504, retryable=False, took=took))
             return
+        finally:
+            self.bus.end(run.stream)
         draft = interpret(reply, run.definition, self.check, run.state)
         run.fact(self._replied(run, of, reply, draft, self.clock.now_us() - started))
 
@@ -62,8 +64,10 @@ class Performer:
         d, state = run.definition, run.state
         native = d.protocol == "tools"
         limit = d.max_reply_tokens or None
-        if limit and state.corrections and _last_code(run) == "reply_truncated":
-            limit *= 2  # the same bound would cut the same reply again
+        last = _last_reply(run)
+        if last is not None and last.code == "reply_truncated":
+            # The bound that cut this reply, given or the provider's own, would cut it again.
+            limit = 2 * max(limit or 0, last.output_tokens) or None
         return ModelRequest(
             messages=prompt.messages,
             tools=tuple(_openai_tool(t.name, t.description, t.parameters) for t in d.tools) if native else (),
@@ -112,8 +116,9 @@ class Performer:
             code=draft.code, tool=draft.tool, correction=sealed(draft.correction), discarded=draft.discarded,
         )  # fmt: skip
 
-    async def tool(self, run: ActiveRun, of: int, intent: ToolIntended) -> ToolReturned:
-        """One attempt of a call."""
+    async def tool(self, run: ActiveRun, of: int, intent: ToolIntended, not_after: int) -> ToolReturned:
+        """One attempt of a call, which is not begun at or after ``not_after`` (CLOCK_BOOTTIME, which a sleeping host
+        cannot stop): from then on a successor may repeat it."""
         started = self.clock.now_us()
         context = CallContext(
             run.stream.hex(), call_id(run.stream, intent.decision, intent.call), run.epoch, intent.attempt,
@@ -121,8 +126,12 @@ class Performer:
         )  # fmt: skip
         args: dict[str, Any] = json.loads(run.texts[intent.args])
         spec = run.definition.spec(intent.tool)
-        if spec is not None and spec.needs_approval and intent.attempt == 1:
+        if spec is not None and spec.needs_approval and not run.state.calls[intent.call].approved:
             return _returned(run, of, ToolNeedsApproval("this tool needs a person's approval"), 0)
+        if self.clock.boottime_us() >= not_after:
+            said = f"{intent.tool} was not run: its time was over before it began."
+            late = ToolFailure("tool_not_started", said, 503)
+            return _returned(run, of, late, 0)
         try:
             outcome = await self.tools.call(run.scope, intent.tool, args, context)
         except CallerError as error:
@@ -169,8 +178,8 @@ def _seconds_left(run: ActiveRun) -> float:
     return max(run.state.started.limits.deadline_ms / 1000 - run.state.driven / 1_000_000, 0.001)
 
 
-def _last_code(run: ActiveRun) -> str | None:
-    return next((e.code for e, _, _ in reversed(run.placed) if isinstance(e, ModelReplied)), None)
+def _last_reply(run: ActiveRun) -> ModelReplied | None:
+    return next((e for e, _, _ in reversed(run.placed) if isinstance(e, ModelReplied)), None)
 
 
 def _openai_tool(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:

@@ -6,11 +6,14 @@ signal moved the stream, the news is folded, the facts are kept and the plans ar
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from devassist.core.chain import call_id
 from devassist.core.codec import b64
 from devassist.core.definition import Definition, Request
-from devassist.core.errors import SeqMoved
-from devassist.core.event_codec import encode
-from devassist.core.events import Event, RunStarted
+from devassist.core.errors import SeqMoved, Superseded
+from devassist.core.event_codec import encode, refs
+from devassist.core.events import SIGNALS, Event, Fact, LateOutcome, RunStarted, ToolIntended, ToolReturned
 from devassist.core.heads import head_fields
 from devassist.core.prompt import estimate_tokens
 from devassist.core.scope import Scope
@@ -18,7 +21,7 @@ from devassist.core.transitions import RunState, apply
 from devassist.ports.clock import Clock
 from devassist.ports.journal import Append, Body, Journal
 from devassist.ports.vault import PUBLIC, Payload, Vault
-from devassist.runtime.view import Placed, decoded
+from devassist.runtime.view import Placed, decoded, texts_of
 
 
 class ActiveRun:
@@ -121,8 +124,36 @@ class ActiveRun:
         """Fold what others appended; used when an effect was cut off by a signal."""
         await self._catch_up()
 
+    async def deliver(self) -> None:
+        """A newer owner drives the run: hand over the outcomes of calls that could not be appended, as signals."""
+        intents = {seq: event for event, seq, _ in self.placed if isinstance(event, ToolIntended)}
+        at, payloads = self._clock.now_us(), tuple(self._payloads.values())
+        for event in self._facts:
+            if not isinstance(event, ToolReturned) or event.outcome == "unknown":
+                continue
+            i = intents[event.of]
+            signal_id = f"{call_id(self.stream, i.decision, i.call)}:{i.attempt}"
+            late = LateOutcome(signal_id, event.of, event.outcome, event.result, event.shown, event.code)
+            body = Body(late.kind, encode(late), late)
+            if await self._journal.signal(self.scope, self.stream, signal_id, body, at, payloads) is None:
+                await self._note(late, at, payloads)
+
+    async def _note(self, late: LateOutcome, at: int, payloads: tuple[Payload, ...]) -> None:
+        """What is said of a run after it closed stands beside it."""
+        scope = replace(self.scope, tenant=self.state.started.tenant)
+        given = {"of": str(late.of), "outcome": late.outcome, "code": late.code}
+        data = {**given, "result": late.result, "shown": late.shown}
+        fact = Fact("late_outcome", "system", tuple((key, value) for key, value in data.items() if value is not None))
+        body = Body(fact.kind, encode(fact), fact)
+        await self._journal.note(scope, "notes", self.stream.hex(), [body], at, payloads)
+
     async def _catch_up(self) -> None:
         news = decoded(await self._journal.read(self.scope, self.stream, self.confirmed.seq))
+        if any(event.kind not in SIGNALS for event, _, _ in news):
+            raise Superseded(f"run {self.stream.hex()} has events of another owner than epoch {self.epoch}")
+        unread = [(event, seq, at) for event, seq, at in news if not self.texts.keys() >= set(refs(event))]
+        if unread:
+            self.texts |= await texts_of(self._journal, self.scope, self.stream, unread)
         for event, seq, at in news:
             self.confirmed = apply(self.confirmed, event, seq, at)
         self.placed += news

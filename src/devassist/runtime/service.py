@@ -11,21 +11,23 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from math import inf
 from typing import Literal
 
 from devassist.core.codec import b64, unb64
 from devassist.core.definition import Definition, Request
-from devassist.core.errors import Draining, RunNotFound, Superseded
+from devassist.core.errors import DevAssistError, Draining, RunNotFound, Superseded
 from devassist.core.event_codec import encode
-from devassist.core.events import CancelRequested, RunStarted, TimerFired
+from devassist.core.events import CancelRequested, RunStarted
 from devassist.core.ids import uuid7
 from devassist.core.scope import SYSTEM, Scope
 from devassist.core.states import CLOSED, State
 from devassist.ports.bus import Bus
 from devassist.ports.clock import Clock
-from devassist.ports.journal import Body, Head, HeadQuery, Heads, Journal, NewRun
+from devassist.ports.journal import Body, HeadQuery, Heads, Journal, NewRun
 from devassist.ports.vault import PUBLIC, Payload, Vault
 from devassist.runtime.driver import Driver
+from devassist.runtime.faults import point
 from devassist.runtime.history import History
 from devassist.runtime.run import ActiveRun
 from devassist.runtime.view import Placed, RunView, load
@@ -33,6 +35,9 @@ from devassist.runtime.view import Placed, RunView, load
 log = logging.getLogger("devassist.runtime")
 
 SWEEP_S = 1.0
+LOOK_S = 0.1
+"""How soon a waiter sees what another process did to its run."""
+_MOST = 10_000
 RECENT = 128
 """Ended runs that are kept in memory for followers."""
 _STATES = frozenset(str(s) for s in CLOSED)
@@ -82,7 +87,8 @@ class Service:
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
         self._owned: dict[bytes, int] = {}
         self._waiters: dict[bytes, list[asyncio.Future[RunView | None]]] = {}
-        self._folded: dict[bytes, int] = {}
+        self._folded: dict[bytes, tuple[int, float]] = {}
+        self._newest = b""
         self._definitions: dict[int, tuple[Definition, str, Payload]] = {}
         self._ended: OrderedDict[bytes, RunView] = OrderedDict()
         self._background: list[asyncio.Task[None]] = []
@@ -158,7 +164,7 @@ class Service:
         if self._draining:
             raise Draining("the service is shutting down; try again in a moment")
         now = self._clock.now_us()
-        stream = uuid7(now, self._clock.random(10))
+        stream = self._next_id(now)
         conversation = start.conversation or f"c_{b64(self._clock.random(12))}"
         run, started, texts = await self._prepare(scope, start, stream, conversation, now)
         if start.watched:
@@ -172,11 +178,22 @@ class Service:
         if start.watched and not begun.created:
             self.bus.unwatch(stream)
         head = begun.head
+        if begun.created:
+            point("after_init", stream)
         if begun.created and start.conversation is None:
             self._history.is_fresh(stream)
         if begun.claimed:
             self._spawn(stream, head.epoch, (started, 0, now), texts)
-        return Started(head.stream, head.conversation or conversation, begun.created, head.driving or head.state in _STATES)
+        driven = head.driving or head.state in _STATES
+        return Started(head.stream, head.conversation or conversation, begun.created, driven)
+
+    def _next_id(self, now: int) -> bytes:
+        """Ids of this process rise strictly, also within a millisecond: a conversation's turns go by them."""
+        new = uuid7(now, self._clock.random(10))
+        if new <= self._newest:
+            new = (int.from_bytes(self._newest) + 1).to_bytes(16)
+        self._newest = new
+        return new
 
     async def _prepare(
         self, scope: Scope, start: StartRun, stream: bytes, conversation: str, now: int
@@ -193,7 +210,9 @@ class Service:
             request=b64(request.ref), message=b64(message.ref), conversation=conversation, limits=d.limits,
             protocol=d.protocol, release=d.release, on_unknown=d.on_unknown, parallel=d.parallel, grounded=d.grounded,
             replaces=start.replaces.hex() if start.replaces else None,
-            idem=_digest(start.idem) if start.idem else None, digest=start.digest if start.idem else None,
+            idem=_digest(start.idem) if start.idem else None,
+            # Committed to under the key, or a guess at an erased message could be checked against it.
+            digest=b64(self.vault.seal(domain, start.digest).ref) if start.idem and start.digest else None,
         )  # fmt: skip
         texts = {event.definition: text, event.request: request_text, event.message: start.message}
         run = NewRun(
@@ -237,6 +256,8 @@ class Service:
             await self._parked(run)
         except Superseded:
             self._owned.pop(stream, None)
+            if run is not None:
+                await self._hand_over(run)
         except asyncio.CancelledError:
             raise
         except Exception:  # one run's fault must not take the process down; its lease passes and it is tried again
@@ -244,7 +265,15 @@ class Service:
             self._owned.pop(stream, None)
         finally:
             self._tasks.pop(stream, None)
+            self._driver.forget(stream)
             self._settle(stream, run)
+
+    async def _hand_over(self, run: ActiveRun) -> None:
+        """Another drives the run now: what this one still has in hand goes to it."""
+        try:
+            await run.deliver()
+        except DevAssistError:
+            log.exception("an outcome of run %s could not be handed over", run.stream.hex())
 
     async def _parked(self, run: ActiveRun) -> None:
         """Closed, or waiting for something: let go of the run."""
@@ -255,24 +284,22 @@ class Service:
             if run.woken is not None:
                 await self._take(run.woken)
             return
-        self._folded[run.stream] = state.seq
+        self._folded[run.stream] = state.seq, state.wait_until if state.state is State.WAIT else inf
         if epoch is not None:
             await self.heads.release(SYSTEM, [(run.stream, epoch)])
 
     def _settle(self, stream: bytes, run: ActiveRun | None) -> None:
-        """Hand the run to whoever waits for it here, if it is closed or waits for a person."""
-        if run is None or not (run.state.closed or run.state.state is State.AWAIT_APPROVAL):
-            return
-        view = RunView(stream, run.confirmed, run.placed, run.texts)
-        if run.state.closed:
-            self._ended[stream] = view
-            if len(self._ended) > RECENT:
-                self._ended.popitem(last=False)
-        waiters = self._waiters.pop(stream, None)
-        if waiters:
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(view)
+        """Hand the run to whoever waits for it here, if it is closed or waits for a person; if not, they look again."""
+        view: RunView | None = None
+        if run is not None and (run.confirmed.closed or run.confirmed.state is State.AWAIT_APPROVAL):
+            view = RunView(stream, run.confirmed, run.placed, run.texts)
+            if run.confirmed.closed:
+                self._ended[stream] = view
+                if len(self._ended) > RECENT:
+                    self._ended.popitem(last=False)
+        for waiter in self._waiters.pop(stream, ()):
+            if not waiter.done():
+                waiter.set_result(view)
 
     async def _take(self, stream: bytes) -> None:
         """Claim a run and drive it, unless another has it. A process that was never opened only appends signals."""
@@ -286,55 +313,60 @@ class Service:
     async def sweep(self) -> None:
         """Take over what is due: woken, timed out, abandoned by a dead driver, or next in its conversation."""
         now = self._clock.now_us()
-        for head in await self.heads.due(SYSTEM, now):
-            nothing_new = self._folded.get(head.stream) == head.head_seq and head.state != "WAIT"
-            if head.stream in self._tasks or nothing_new:
-                continue
-            if head.state == "WAIT":
-                await self._fire(head, now)
-            await self._take(head.stream)
+        for head in await self.heads.due(SYSTEM, now, _MOST):
+            seq, until = self._folded.get(head.stream, (-1, 0))
+            nothing_new = seq == head.head_seq and now < until
+            if head.stream not in self._tasks and not nothing_new:
+                await self._take(head.stream)
         if self._tasks:
             open_states = ("LLM_DECIDE", "TOOL_EXECUTE")
-            for head in await self.heads.list(SYSTEM, HeadQuery(states=open_states, limit=10_000)):
+            for head in await self.heads.list(SYSTEM, HeadQuery(states=open_states, limit=_MOST)):
                 if head.wake_at and head.stream in self._tasks:
-                    self._driver.interrupt(head.stream)
-
-    async def _fire(self, head: Head, now: int) -> None:
-        """The timer of a waiting run has come: say so in its journal."""
-        event = TimerFired(f"timer:{head.head_seq}", now)
-        await self.journal.signal(SYSTEM, head.stream, event.signal_id, Body(event.kind, encode(event)), now)
+                    await self._driver.notice(head.stream)
 
     async def _renew(self) -> None:
         lost = await self.heads.renew(SYSTEM, list(self._owned.items()), self._clock.now_us() + self._lease_us)
         for stream in lost:
             self._owned.pop(stream, None)
-            task = self._tasks.get(stream)
-            if task is not None:
-                task.cancel()
+            self._driver.abandon(stream)
 
     # -- following -----------------------------------------------------------------------------------------------
 
     async def wait(self, scope: Scope, stream: bytes) -> RunView:
         """The run once it is closed or waits for a person. Raises RunNotFound, and Draining when the process stops."""
         while True:
-            if stream in self._tasks:
-                waiter: asyncio.Future[RunView | None] = asyncio.get_running_loop().create_future()
-                self._waiters.setdefault(stream, []).append(waiter)
-                view = await waiter
-            else:
+            if stream not in self._tasks:
                 head = await self.heads.head(scope, stream)
                 if head.state in _STATES or head.state == "AWAIT_APPROVAL":
                     return await load(self.journal, scope, stream)
-                await asyncio.sleep(0.05)
-                view = None
+            view = await self._settled(stream)
             if view is not None:
                 return view
             if self._draining:
                 raise Draining("the service is shutting down; the run goes on after the restart, ask for it by its id")
 
+    async def _settled(self, stream: bytes) -> RunView | None:
+        """What ``_settle`` gives; None when it is time to look at the journal again."""
+        waiter: asyncio.Future[RunView | None] = asyncio.get_running_loop().create_future()
+        self._waiters.setdefault(stream, []).append(waiter)
+        try:
+            async with asyncio.timeout(None if stream in self._tasks else LOOK_S):
+                return await waiter
+        except TimeoutError:
+            return None
+        finally:
+            left = [w for w in self._waiters.pop(stream, ()) if w is not waiter]
+            if left:
+                self._waiters[stream] = left
+
     def recent(self, stream: bytes) -> RunView | None:
         """A run that ended here a moment ago, as it was driven: spares followers the reading."""
         return self._ended.get(stream)
+
+    def forget(self, domain: bytes) -> None:
+        """An erased domain's runs are not kept in memory either."""
+        for stream in [s for s, view in self._ended.items() if view.state.started.domain == domain.hex()]:
+            del self._ended[stream]
 
     async def view(self, scope: Scope, stream: bytes) -> RunView:
         """The run as the journal has it now. Raises RunNotFound."""
@@ -347,7 +379,7 @@ class Service:
         if head.kind != "run":
             raise RunNotFound(f"no run {stream.hex()}")
         actor = await self.vault.domain(scope, "user", scope.actor)
-        event = CancelRequested(f"cancel:{self._clock.random(8).hex()}", actor.hex())
+        event = CancelRequested(f"cancel:{actor.hex()}", actor.hex())
         now = self._clock.now_us()
         seq = await self.journal.signal(scope, stream, event.signal_id, Body(event.kind, encode(event)), now)
         if seq is None:

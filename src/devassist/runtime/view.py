@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from devassist.core.errors import PayloadErased, RunNotFound
+from devassist.core.errors import JournalCorrupt, PayloadErased, RunNotFound
 from devassist.core.event_codec import decode, refs
 from devassist.core.events import Event
 from devassist.core.scope import Scope
@@ -37,7 +38,14 @@ class RunView:
 
 def decoded(records: Iterable[Record]) -> list[Placed]:
     """Raises UnknownEventKind or JournalCorrupt."""
-    return [(r.event or decode(json.loads(r.body)), r.seq, r.at) for r in records]
+    return [(r.event or decode(_json(r)), r.seq, r.at) for r in records]
+
+
+def _json(record: Record) -> Any:
+    try:
+        return json.loads(record.body)
+    except ValueError:
+        raise JournalCorrupt(f"events(stream={record.stream.hex()}, seq={record.seq}).body is no JSON") from None
 
 
 async def texts_of(journal: Journal, scope: Scope, stream: bytes, placed: Iterable[Placed]) -> dict[str, str]:

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 from devassist.core.chain import ZERO_HASH, link
 from devassist.core.errors import (
     ConversationBusy,
+    Forbidden,
     IdempotencyMismatch,
+    IllegalTransition,
     Overloaded,
     RunNotFound,
     SeqMoved,
@@ -68,7 +70,9 @@ def _insert_payloads(db: Database, payloads: Sequence[Payload]) -> None:
         db.executemany(SQL["insert_payload"], [(p.ref, p.domain, p.blob) for p in payloads])
 
 
-def begin(db: Database, run: NewRun) -> Written:
+def begin(db: Database, scope: Scope, run: NewRun) -> Written:
+    if run.tenant != scope.tenant and not scope.is_system:
+        raise Forbidden(f"a run of tenant {run.tenant!r} cannot be begun for tenant {scope.tenant!r}")
     if run.idem is not None:
         known = db.execute(SQL["find_idem"], (run.tenant, run.actor, run.idem)).fetchone()
         if known is not None:
@@ -81,7 +85,8 @@ def begin(db: Database, run: NewRun) -> Written:
         (count,) = db.execute(SQL["count_open"]).fetchone() or (0,)
         if count >= run.max_open:
             raise Overloaded(f"{count} runs are open, the limit is {run.max_open}; try again later")
-    conversation = run.conversation or None
+    # Children belong to their root, not to a conversation.
+    conversation = run.conversation if run.conversation and run.root == run.stream else None
     waiting = None
     if conversation is not None:
         key = (run.tenant, run.actor, conversation, run.stream)
@@ -112,17 +117,19 @@ def load_head(db: Database, stream: bytes) -> Head:
 
 def _place(db: Database, scope: Scope, stream: bytes) -> Any:
     row = db.execute(SQL["place"], (stream,)).fetchone()
-    if row is None or (row[0] != scope.tenant and not scope.is_system):
+    if row is None or row[5] is None or (row[0] != scope.tenant and not scope.is_system):
         raise RunNotFound(f"no run {stream.hex()}")
     return row
 
 
 def append(db: Database, scope: Scope, a: Append) -> Written:
-    _tenant, seq, prev, last_at, epoch, _state, actor, conversation = _place(db, scope, a.stream)
+    tenant, seq, prev, last_at, epoch, state, actor, conversation = _place(db, scope, a.stream)
     if epoch != a.epoch:
         raise Superseded(f"run {a.stream.hex()} is at epoch {epoch}; epoch {a.epoch} no longer owns it")
     if seq != a.after:
         raise SeqMoved(f"run {a.stream.hex()} stands at seq {seq}, not {a.after}", head_seq=seq)
+    if state in _CLOSED:
+        raise IllegalTransition(f"run {a.stream.hex()} is closed; nothing is appended to it")
     at = max(a.at, last_at)
     records: list[Record] = []
     last, hash_ = _insert(db, a.stream, seq, prev, at, a.bodies, records)
@@ -131,7 +138,7 @@ def append(db: Database, scope: Scope, a: Append) -> Written:
     if a.head.state in _CLOSED:
         db.execute(SQL["close_run"], (last, hash_, at, a.head.state, a.stream))
         if conversation is not None:
-            row = db.execute(SQL["oldest_waiting"], (_tenant, actor, conversation, a.stream)).fetchone()
+            row = db.execute(SQL["oldest_waiting"], (tenant, actor, conversation, a.stream)).fetchone()
             if row is not None:
                 woken = row[0]
                 db.execute(SQL["wake"], (at, woken))

@@ -27,7 +27,7 @@ from devassist.store.log_draft import INIT, Draft
 from devassist.store.log_query import LogReader, Visible, check
 from devassist.store.log_writer import LogWriter
 
-BATCH = 500
+BATCH = 1000
 """Journal rows per transaction."""
 WINDOW_S = 0.15
 """How long news are gathered before they are written: many runs then share one transaction."""
@@ -35,6 +35,7 @@ IDLE_S = 0.3
 """So long without news, and the full-text index is brought on."""
 REST_S = 5.0
 """How long at most to sleep when there is nothing to do; news end it at once."""
+RETRY_S = 1.0
 BACKLOG = 20_000
 """With more texts than this outside the index, it is brought on between batches too."""
 PATIENCE_S = 1.0
@@ -160,7 +161,10 @@ class SqliteLog:
                     await self._index()
             except DevAssistError as error:
                 _log.warning("the decision log cannot follow: %s", error)
-                await asyncio.sleep(1)
+                await asyncio.sleep(RETRY_S)
+            except Exception:  # noqa: BLE001 - a projection outlives any fault, says so, and tries again
+                _log.exception("the decision log cannot follow")
+                await asyncio.sleep(RETRY_S)
 
     async def _index(self) -> None:
         async with self._turn:
@@ -215,8 +219,9 @@ class SqliteLog:
             if self._chase is None or self._chase.done():
                 self._chase = asyncio.create_task(self.catch_up(), name="decision-log-chase")
             await asyncio.wait({self._chase}, timeout=left)
-            if self._chase.done():
-                self._chase.result()
+            if self._chase.done() and (error := self._chase.exception()) is not None:
+                _log.warning("the decision log cannot follow; a query shows what there is: %s", error)
+                return
 
     async def _in_writer(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._writing, _guarded, work)

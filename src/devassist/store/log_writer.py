@@ -46,7 +46,8 @@ class LogWriter:
     called between two of them from another. They raise apsw.Error; then nothing was written."""
 
     def __init__(self, path: Path) -> None:
-        self._db: Database = connect(path, journal_mode="WAL", synchronous="OFF", secure_delete="ON")
+        # NORMAL waits for the disk at checkpoints only, and a power cut leaves a log that is behind, not a broken one.
+        self._db: Database = connect(path, journal_mode="WAL", synchronous="NORMAL", secure_delete="ON")
         self._db.execute(script("log_schema.sql"))
         self._carried: dict[bytes, Carried] = {}
         self._domains: dict[bytes, int] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -16,12 +16,12 @@ from typing import Any
 import apsw
 
 from devassist.core.chain import PUBLIC_DOMAIN
-from devassist.core.codec import unb64
-from devassist.core.errors import JournalCorrupt, PayloadMissing, RunNotFound, Unavailable
+from devassist.core.codec import b64, unb64
+from devassist.core.errors import JournalCorrupt, PayloadErased, PayloadMissing, RunNotFound, Unavailable
 from devassist.core.ids import uuid7
 from devassist.core.scope import Scope
 from devassist.ports.journal import Append, Appended, Begun, Body, Head, HeadQuery, NewRun, Record, StreamKind
-from devassist.ports.vault import Payload, Vault
+from devassist.ports.vault import DomainName, Payload, Vault
 from devassist.store import journal_ops as ops
 from devassist.store.database import Database, connect
 from devassist.store.ring import Ring
@@ -84,7 +84,7 @@ class SqliteJournal:
     async def begin(self, scope: Scope, run: NewRun) -> Begun:
         ops.check_kinds((run.body,))
         slim, fresh = self._unstored(run.payloads)
-        begun: Begun = (await self._writer.submit(lambda c: ops.begin(c, _with(run, slim)))).value
+        begun: Begun = (await self._writer.submit(lambda c: ops.begin(c, scope, _with(run, slim)))).value
         if begun.created:
             self._remember(fresh)
         return begun
@@ -133,24 +133,40 @@ class SqliteJournal:
             await asyncio.sleep(0)
 
     async def payloads(self, scope: Scope, stream: bytes, refs: Sequence[str]) -> dict[str, str]:
-        texts: dict[str, str] = {}
-        sealed: dict[str, Payload] = {}
+        if not scope.is_system:
+            await self._named(scope, stream, refs)
+        found: dict[str, Payload] = {}
         for ref in refs:
             raw = unb64(ref)
             known = self._texts.get(raw)
             if known is not None:
-                texts[ref] = known[1]
+                found[ref] = Payload(raw, known[0], b"", known[1])
                 continue
             row = self._reader.execute(SQL["payload"], (raw,)).fetchone()
             if row is None:
                 raise PayloadMissing(f"payload {ref} of stream {stream.hex()} is not stored")
-            sealed[ref] = Payload(*row)
-        if sealed:
-            await self._vault.load(frozenset(p.domain for p in sealed.values() if p.domain != PUBLIC_DOMAIN))
-            for ref, payload in sealed.items():
-                texts[ref] = text = self._vault.open(payload)
-                self._texts.put(payload.ref, payload.domain, text)
-        return texts
+            found[ref] = Payload(*row)
+        domains = frozenset(p.domain for p in found.values()) - {PUBLIC_DOMAIN}
+        names = await self._vault.load(domains) if domains else {}
+        return {ref: self._open(payload, names) for ref, payload in found.items()}
+
+    def _open(self, payload: Payload, names: Mapping[bytes, DomainName | None]) -> str:
+        """A cached text is as gone as its key is."""
+        if payload.text is None:
+            text = self._vault.open(payload)
+            self._texts.put(payload.ref, payload.domain, text)
+            return text
+        if payload.domain != PUBLIC_DOMAIN and names[payload.domain] is None:
+            self._texts.drop(payload.domain)
+            raise PayloadErased(f"payload {b64(payload.ref)}: the key of its domain was destroyed")
+        return payload.text
+
+    async def _named(self, scope: Scope, stream: bytes, refs: Sequence[str]) -> None:
+        """Only references that the stream's own events name can be read through it."""
+        bodies = b"\n".join(r.body for r in await self.read(scope, stream))
+        for ref in refs:
+            if ref.encode() not in bodies:
+                raise PayloadMissing(f"payload {ref} is not of stream {stream.hex()}")
 
     def forget(self, domain: bytes | None = None) -> None:
         """Drop cached texts of an erased domain."""
@@ -253,7 +269,11 @@ class SqliteJournal:
             row = self._reader.execute(SQL["payload"], (unb64(ref),)).fetchone()
         except JournalCorrupt:
             return None
-        return Payload(*row) if row else None
+        found = Payload(*row) if row else None
+        if found is None or scope.is_system or found.domain == PUBLIC_DOMAIN:
+            return found
+        name = (await self._vault.load(frozenset({found.domain})))[found.domain]
+        return found if name is not None and name.tenant == scope.tenant else None
 
     async def raw_signals(self, scope: Scope, stream: bytes) -> list[tuple[str, int]]:
         if not scope.is_system:

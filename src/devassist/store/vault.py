@@ -227,6 +227,7 @@ class FileVault(_Sealing):
 
     async def destroy(self, scope: Scope, domain: bytes) -> None:
         await self._in_thread(lambda: self._destroy(scope, domain))
+        self.forget(domain)
 
     async def close(self) -> None:
         """Idempotent."""
@@ -260,7 +261,6 @@ class FileVault(_Sealing):
         """``secure_delete`` zeroes the row; VACUUM also what page splits and merges may have left of it elsewhere."""
         self._writer.execute(SQL["delete"], (domain, scope.tenant, scope.is_system))
         self._writer.execute("VACUUM")
-        self.forget(domain)
 
 
 def _guarded(work: Callable[[], T]) -> T:

@@ -74,13 +74,14 @@ UPDATE heads SET lease_until = 0 WHERE lease_until > 0 RETURNING 1;
 -- name: due
 SELECT * FROM heads
 WHERE state IN ('INIT', 'LLM_DECIDE', 'TOOL_EXECUTE', 'AWAIT_APPROVAL', 'WAIT') AND lease_until <= :now
-  AND ((wake_at > 0 AND wake_at <= :now)
-    OR (driving = 1 AND state IN ('INIT', 'LLM_DECIDE', 'TOOL_EXECUTE'))
-    OR (driving = 0 AND state = 'INIT' AND (conversation IS NULL OR NOT EXISTS (
+  AND CASE
+        WHEN driving = 1 THEN state IN ('INIT', 'LLM_DECIDE', 'TOOL_EXECUTE') OR (wake_at > 0 AND wake_at <= :now)
+        ELSE conversation IS NULL OR NOT EXISTS (
           SELECT 1 FROM heads o
           WHERE o.tenant = heads.tenant AND o.actor = heads.actor AND o.conversation = heads.conversation
             AND o.state IN ('INIT', 'LLM_DECIDE', 'TOOL_EXECUTE', 'AWAIT_APPROVAL', 'WAIT')
-            AND (o.driving = 1 OR o.stream < heads.stream) AND o.stream <> heads.stream))))
+            AND (o.driving = 1 OR o.stream < heads.stream) AND o.stream <> heads.stream)
+      END
 ORDER BY stream LIMIT :limit;
 
 -- name: head

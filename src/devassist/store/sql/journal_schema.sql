@@ -35,8 +35,10 @@ CREATE TABLE IF NOT EXISTS heads(
   head_hash    BLOB    NOT NULL,
   head_at      INTEGER NOT NULL,
   epoch        INTEGER NOT NULL DEFAULT 0,
-  state        TEXT    CHECK (state IS NULL OR state IN ('INIT', 'LLM_DECIDE', 'TOOL_EXECUTE', 'AWAIT_APPROVAL', 'WAIT',
-                                                         'FINAL_ANSWER', 'ERROR', 'ABORTED')),
+  -- An OR chain: SQLite builds the list of an IN anew for every row.
+  state        TEXT    CHECK (state IS NULL OR state = 'LLM_DECIDE' OR state = 'TOOL_EXECUTE' OR state = 'INIT'
+                              OR state = 'FINAL_ANSWER' OR state = 'WAIT' OR state = 'AWAIT_APPROVAL'
+                              OR state = 'ERROR' OR state = 'ABORTED'),
   actor        BLOB,
   conversation TEXT,
   root         BLOB,

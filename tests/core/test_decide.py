@@ -1,0 +1,425 @@
+"""What a run does next: properties over whole histories, and the paths that people, crashes and limits take."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from devassist.core.decide import (
+    BACKOFF_US,
+    MAX_INTERRUPTIONS,
+    MAX_MODEL_CUTS,
+    MAX_MODEL_FAILURES,
+    Abort,
+    CallModel,
+    CallTools,
+    CloseCall,
+    CutCall,
+    CutModel,
+    Fail,
+    Finish,
+    Hold,
+    Wait,
+    decide,
+    hold_digest,
+)
+from devassist.core.events import (
+    ApprovalGiven,
+    CancelRequested,
+    LateOutcome,
+    Limits,
+    ModelFailed,
+    SettlementGiven,
+    TimerFired,
+    WaitBegun,
+)
+from devassist.core.states import CLOSED, State
+from tests.core.build import Script
+from tests.core.simulate import ACTOR, Walk, simulate
+
+MAIL = ("send_mail", {"to": "a"}, "once")
+LOOK = ("search_docs", {"query": "a"}, "pure")
+PUT = ("put", {"id": 1}, "idempotent")
+walks = st.integers(0, 2**40).map(lambda seed: simulate(Random(seed)))
+often = settings(max_examples=200)
+
+
+def asked(*wanted: Any, **changes: Any) -> Script:
+    script = Script("go", **changes)
+    script.think()
+    script.calls(*wanted)
+    return script
+
+
+def doubted(answer: str | None = None, **changes: Any) -> Script:
+    """A once-call whose process died, and what a person says of it."""
+    script = asked(MAIL, **changes)
+    script.attempt()
+    script.unknown()
+    if answer is not None:
+        command = decide(script.now)
+        assert isinstance(command, Hold)
+        script.held(command.call, command.reason, command.digest)
+        script.add(SettlementGiven("s", ACTOR, command.digest, answer))
+    return script
+
+
+def waiting_for_approval(**changes: Any) -> tuple[Script, str]:
+    script = asked(MAIL, **changes)
+    script.attempt()
+    script.returned(outcome="needs_approval", result=None)
+    command = decide(script.now)
+    assert command == Hold(0, "approval", hold_digest(script.now, 0))
+    script.held(0, "approval", command.digest)
+    return script, command.digest
+
+
+# -- whole histories -------------------------------------------------------------------------------------------------
+
+
+@often
+@given(walks)
+def test_every_run_ends(walk: Walk) -> None:
+    """Whatever the world does, a run comes to an end, and what is decided is legal each time (``apply`` took it)."""
+    assert walk.state.state in CLOSED
+    assert decide(walk.state) is None
+
+
+@often
+@given(walks)
+def test_two_effects_are_never_open_but_for_pure_calls_together(walk: Walk) -> None:
+    """With an attempt open nothing is begun; several are begun at once only where the agent allows it and all are
+    pure."""
+    for state, command in walk.decided:
+        open_attempts = (state.open_model >= 0) + sum(c.phase == "running" for c in state.calls)
+        if isinstance(command, CallModel | CallTools | Wait | Hold | Finish | Fail | Abort):
+            assert open_attempts == 0
+        if isinstance(command, CallTools) and len(command.calls) > 1:
+            assert state.started.parallel
+            assert {c.call.effect for c in state.calls} == {"pure"}
+
+
+@often
+@given(st.integers(0, 2**40).map(lambda seed: simulate(Random(seed), cancels=0.3)))
+def test_a_cancelled_run_is_aborted_after_every_call_has_an_outcome(walk: Walk) -> None:
+    """From the cancel on nothing is begun, every call is closed, and the run ends as ABORTED."""
+    after = [(s, c) for s, c in walk.decided if s.cancel is not None and not s.closed]
+    for _, command in after:
+        assert isinstance(command, CutModel | CutCall | CloseCall | Abort)
+    if after:
+        assert walk.state.state is State.ABORTED
+        assert all(c.phase == "done" for c in walk.state.calls)
+
+
+@often
+@given(walks)
+def test_a_call_that_may_have_taken_effect_is_never_repeated_silently(walk: Walk) -> None:
+    """A further attempt of a once-call follows only on a person's word; no call is begun after a closed one says so."""
+    for state, command in walk.decided:
+        for index in command.calls if isinstance(command, CallTools) else ():
+            c = state.calls[index]
+            if c.call.effect == "once" and c.attempts:
+                assert c.answer in ("repeat", "approve")
+            if c.attempts and c.phase == "interrupted":
+                assert c.attempts < MAX_INTERRUPTIONS
+
+
+@often
+@given(walks)
+def test_limits_hold(walk: Walk) -> None:
+    """No step beyond the limit is begun, and no model call once tokens, cost or time are used up."""
+    limits = walk.state.started.limits
+    for state, command in walk.decided:
+        if isinstance(command, CallModel):
+            assert command.step < limits.steps
+            assert state.input_tokens + state.output_tokens < limits.tokens
+            assert state.driven < limits.deadline_ms * 1000
+            assert limits.cost < 0 or state.cost < limits.cost
+
+
+@often
+@given(walks)
+def test_each_answer_is_used_once(walk: Walk) -> None:
+    """An attempt consumes the word that allowed it: attempts of a once-call never outnumber the words given."""
+    words = Counter[tuple[int, int]]()
+    for state, command in walk.decided:
+        for index in command.calls if isinstance(command, CallTools) else ():
+            c = state.calls[index]
+            if c.call.effect == "once":
+                words[state.reply_seq, index] += 1
+                answers = [e for e in walk.script.events if isinstance(e, ApprovalGiven | SettlementGiven)]
+                assert words[state.reply_seq, index] <= 1 + len(answers)
+
+
+# -- doubt -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_doubt_is_held_for_a_person() -> None:
+    """By default a once-call without a known outcome waits, and asks once."""
+    script = doubted()
+    command = decide(script.now)
+    assert isinstance(command, Hold)
+    assert (command.call, command.reason) == (0, "settlement")
+    script.held(0, "settlement", command.digest)
+    assert decide(script.now) is None
+
+
+def test_it_happened() -> None:
+    """The call is closed as happened, the doubt is gone, and the model goes on."""
+    script = doubted("happened")
+    assert decide(script.now) == CloseCall(0, "happened", "settled")
+    script.close(0, "happened", "settled", result={"ok": True})
+    assert script.now.doubts == ()
+    assert decide(script.now) == CallModel(1, 2)
+
+
+def test_it_is_given_up() -> None:
+    """The run fails, the call stays unknown, and calls that were still to be made are not."""
+    script = asked(MAIL, ("pay", {}, "once"))
+    script.attempt()
+    script.unknown()
+    script.held(0, "settlement", "d")
+    script.add(SettlementGiven("s", ACTOR, "d", "abandon"))
+    script.close(0, "abandoned", "outcome_unknown")
+    assert decide(script.now) == CloseCall(1, "not_run", "not_run")
+    script.close(1, "not_run", "not_run")
+    assert decide(script.now) == Fail("outcome_unknown", 502)
+
+
+def test_it_is_repeated_once_its_deadline_has_passed() -> None:
+    """A process that was thought dead may still be at it until then; the same call then gets a further attempt."""
+    script = doubted("repeat")
+    deadline = script.now.calls[0].deadline
+    assert decide(script.now) == Wait(deadline)
+    script.add(WaitBegun("backoff", deadline))
+    assert decide(script.now) is None
+    script.add(TimerFired("t", deadline))
+    assert decide(script.now) == CallTools((0,))
+    script.attempt(epoch=2)
+    assert script.now.calls[0].attempts == 2
+    assert script.now.doubts == ()
+
+
+def test_an_attempt_that_ended_is_repeated_at_once() -> None:
+    """Where the tool itself said that it does not know, nothing is under way any more."""
+    script = asked(MAIL)
+    script.attempt()
+    script.returned(outcome="unknown", result=None, code="outcome_unknown")
+    script.held(0, "settlement", "d")
+    script.add(SettlementGiven("s", ACTOR, "d", "repeat"))
+    assert decide(script.now) == CallTools((0,))
+
+
+def test_a_told_doubt_goes_to_the_model_and_the_tool_needs_approval_from_then_on() -> None:
+    """``tell``: the run goes on, and a further call of that tool is asked for first; others are not."""
+    script = doubted(on_unknown="tell")
+    assert decide(script.now) == CloseCall(0, "abandoned", "outcome_unknown")
+    script.close(0, "abandoned", "outcome_unknown")
+    assert decide(script.now) == CallModel(1, 2)
+    script.think()
+    script.calls(LOOK, MAIL)
+    assert decide(script.now) == CallTools((0,))
+    script.attempt(0)
+    script.returned(0, 1)
+    command = decide(script.now)
+    assert command == Hold(1, "approval", hold_digest(script.now, 1))
+    script.held(1, "approval", command.digest)
+    script.add(ApprovalGiven("a", ACTOR, command.digest, "approve"))
+    assert decide(script.now) == CallTools((1,))
+
+
+def test_a_late_outcome_settles_a_told_doubt() -> None:
+    """Once it is known what became of the call, the tool is called freely again."""
+    script = doubted(on_unknown="tell")
+    intent = script.now.calls[0].intent
+    script.close(0, "abandoned", "outcome_unknown")
+    script.add(LateOutcome("l", intent, "result", script.json(1), script.put("1")))
+    script.think()
+    script.calls(MAIL)
+    assert decide(script.now) == CallTools((0,))
+
+
+# -- approval --------------------------------------------------------------------------------------------------------
+
+
+def test_an_approval_binds_by_its_digest() -> None:
+    """Another digest changes nothing; the right one starts the call, and only the first answer counts."""
+    script, digest = waiting_for_approval()
+    script.add(ApprovalGiven("a", ACTOR, "0" * 64, "approve"))
+    assert decide(script.now) is None
+    script.add(ApprovalGiven("b", ACTOR, digest, "reject"))
+    script.add(ApprovalGiven("c", ACTOR, digest, "approve"))
+    assert decide(script.now) == CloseCall(0, "rejected", "approval_rejected")
+
+
+def test_an_approval_is_consumed() -> None:
+    """What needs approval a second time has another digest; the first answer does not reach it."""
+    script, digest = waiting_for_approval()
+    script.add(ApprovalGiven("a", ACTOR, digest, "approve"))
+    script.attempt()
+    script.returned(outcome="needs_approval", result=None)
+    command = decide(script.now)
+    assert isinstance(command, Hold)
+    assert command.digest != digest
+    script.held(0, "approval", command.digest)
+    script.add(ApprovalGiven("b", ACTOR, digest, "approve"))
+    assert decide(script.now) is None
+
+
+def test_a_digest_binds_arguments_and_definition() -> None:
+    """Other arguments, another attempt or another definition give another digest."""
+    script, digest = waiting_for_approval()
+    state, c = script.now, script.now.calls[0]
+    others = [
+        state._replace(calls=(c._replace(call=c.call._replace(args="other")),)),
+        state._replace(calls=(c._replace(call=c.call._replace(tool="other")),)),
+        state._replace(calls=(c._replace(attempts=2),)),
+        Script(definition="other").now._replace(calls=state.calls, reply_seq=state.reply_seq),
+    ]
+    assert len({hold_digest(other, 0) for other in others} | {digest}) == 5
+
+
+def test_a_call_stays_approved_when_it_is_cut_off() -> None:
+    """The further attempt of an approved repeatable call is the same call."""
+    script = asked(PUT)
+    script.attempt()
+    script.returned(outcome="needs_approval", result=None)
+    script.held(0, "approval", "d")
+    script.add(ApprovalGiven("a", ACTOR, "d", "approve"))
+    script.attempt()
+    script.unknown()
+    assert decide(script.now) == CallTools((0,))
+    script.attempt()
+    assert script.now.calls[0].approved
+
+
+# -- cut off ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wanted", [LOOK, PUT])
+def test_repeatable_calls_are_repeated_a_few_times(wanted: Any) -> None:
+    """A pure or idempotent call that is cut off is tried again, then the model is told."""
+    script = asked(wanted)
+    for attempt in range(MAX_INTERRUPTIONS):
+        assert decide(script.now) == CallTools((0,))
+        script.attempt(epoch=attempt + 1)
+        assert decide(script.now) == CutCall(script.now.calls[0].intent, "interrupted")
+        script.unknown()
+    closing = "not_run" if wanted is LOOK else "abandoned"
+    assert decide(script.now) == CloseCall(0, closing, "tool_interrupted")
+    script.close(0, closing, "tool_interrupted")
+    assert decide(script.now) == CallModel(1, 2)
+
+
+def test_a_cut_off_model_attempt_is_repeated_at_once() -> None:
+    """A crash is no fault of the provider: no back-off, and it has a count of its own."""
+    script = Script()
+    for attempt in range(MAX_MODEL_CUTS):
+        assert decide(script.now) == CallModel(0, attempt + 1)
+        script.think(epoch=attempt + 1)
+        assert decide(script.now) == CutModel(script.now.open_model, "interrupted")
+        script.model_failed("interrupted", 503)
+    assert decide(script.now) == Fail("model_interrupted", 503)
+
+
+def test_what_a_cancel_cuts_off_says_so() -> None:
+    """A call in the middle of which the cancel came is unknown; one that was never made was cancelled."""
+    script = asked(PUT, MAIL)
+    script.attempt()
+    script.add(CancelRequested("c", ACTOR))
+    assert decide(script.now) == CutCall(script.now.calls[0].intent, "cancelled")
+    script.returned(outcome="unknown", code="cancelled", result=None)
+    assert decide(script.now) == CloseCall(0, "abandoned", "cancelled")
+    script.close(0, "abandoned", "cancelled")
+    assert decide(script.now) == CloseCall(1, "cancelled", "cancelled")
+
+
+# -- failures and limits ---------------------------------------------------------------------------------------------
+
+
+def failed(script: Script, **fields: Any) -> None:
+    error = {"code": "provider_error", "status": 502, "retryable": True, "took": 1} | fields
+    script.add(ModelFailed(script.now.open_model, **error))
+
+
+def test_a_provider_that_fails_is_asked_again_after_a_pause() -> None:
+    """Each pause is longer; the provider's own wish counts where it is longer still; then the run fails."""
+    script = Script()
+    script.think()
+    failed(script, retry_after=9_000_000)
+    assert decide(script.now) == Wait(script.now.at + 9_000_000)
+    for number in range(1, MAX_MODEL_FAILURES):
+        until = script.now.at + BACKOFF_US[number - 1]
+        script.add(WaitBegun("backoff", until))
+        assert decide(script.now) is None
+        script.add(TimerFired(f"t{number}", until))
+        assert decide(script.now) == CallModel(0, number + 1)
+        script.think()
+        failed(script)
+    assert decide(script.now) == Fail("provider_error", 502)
+
+
+def test_a_fault_that_no_retry_mends_fails_at_once() -> None:
+    """A refused key, say."""
+    script = Script()
+    script.think()
+    failed(script, code="provider_unauthorised", status=502, retryable=False)
+    assert decide(script.now) == Fail("provider_unauthorised", 502)
+
+
+def test_corrections_run_out() -> None:
+    """One more than allowed fails the run with the fault's code; a usable reply starts the count anew."""
+    script = Script(limits=Limits(corrections=1))
+    script.think()
+    script.fault("reply_empty", "Say something.")
+    assert decide(script.now) == CallModel(1, 2)
+    script.think()
+    script.calls(LOOK)
+    script.attempt()
+    script.returned(0, 1)
+    for _ in range(2):
+        script.think()
+        script.fault("tool_not_found", "No such tool.")
+    assert decide(script.now) == Fail("tool_not_found", 502)
+
+
+def test_a_fault_of_the_service_fails_the_run_before_another_call_is_made() -> None:
+    """The calls left get a result, and the run fails with the fault's code and status."""
+    script = asked(LOOK, MAIL)
+    script.attempt()
+    script.returned(outcome="fault", code="tool_fault", status=500, result=None, shown=None)
+    assert decide(script.now) == CloseCall(1, "not_run", "not_run")
+    script.close(1, "not_run", "not_run")
+    assert decide(script.now) == Fail("tool_fault", 500)
+
+
+@pytest.mark.parametrize("code", ["deadline_exceeded", "outcome_unknown", "tool_interrupted"])
+def test_a_tools_own_code_is_not_ours(code: str) -> None:
+    """A tool that fails under a code that the run uses itself has failed, no more."""
+    script = asked(LOOK)
+    script.attempt()
+    script.returned(outcome="failed", code=code, status=504, result=None)
+    assert decide(script.now) == CallModel(1, 2)
+
+
+def test_the_deadline_counts_driven_time_only() -> None:
+    """Hours of waiting for a person cost nothing; the next driven second does."""
+    script, digest = waiting_for_approval(limits=Limits(deadline_ms=100))
+    script.add(ApprovalGiven("a", ACTOR, digest, "approve"), ms=3_600_000)
+    assert decide(script.now) == CallTools((0,))
+    script.attempt(epoch=2)
+    script.returned(0, 1, ms=200)
+    assert decide(script.now) == Fail("deadline_exceeded", 504)
+
+
+def test_an_answer_in_hand_is_delivered_though_late() -> None:
+    """The deadline ends the asking, not the answer."""
+    script = Script(limits=Limits(deadline_ms=1))
+    script.think()
+    script.final("Late, but here.")
+    assert decide(script.now) == Finish(script.now.reply_seq)
