@@ -174,7 +174,8 @@ class Walk:
         if kind == "final":
             script.final("Done.")
         elif kind == "calls":
-            script.calls(*[(f"tool{rng.randrange(3)}", {"n": n}, rng.choice(EFFECTS)) for n in range(rng.choice((1, 1, 3)))])
+            count = rng.choice((1, 1, 3))
+            script.calls(*[(f"tool{rng.randrange(3)}", {"n": n}, rng.choice(EFFECTS)) for n in range(count)])
         elif kind == "fault":
             script.fault(rng.choice(("tool_not_found", "reply_empty", "content_filtered")), "Mend it.")
         else:

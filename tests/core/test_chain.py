@@ -25,9 +25,9 @@ ROOTS = {
 
 def test_a_link_covers_place_and_body() -> None:
     """The bytes of the design, written out: label, stream, seq, time, the hash before, the body."""
-    body, prev = b'{"k":"x","v":1}', bytes(range(32))
-    plain = b"devassist/event/1" + RUN + (7).to_bytes(8, "big") + (1_700_000_000_000_000).to_bytes(8, "big") + prev + body
-    assert link(RUN, 7, 1_700_000_000_000_000, prev, body) == sha256(plain).digest()
+    body, prev, at = b'{"k":"x","v":1}', bytes(range(32)), 1_700_000_000_000_000
+    plain = b"devassist/event/1" + RUN + (7).to_bytes(8, "big") + at.to_bytes(8, "big") + prev + body
+    assert link(RUN, 7, at, prev, body) == sha256(plain).digest()
     assert ZERO_HASH == b"\0" * 32
 
 

@@ -191,7 +191,8 @@ def test_nested_values_are_their_classes() -> None:
     reply = decode(body | {"calls": [["t", "pure", "a", None], ["u", "once", "b", "id"]]})
     assert isinstance(reply, ModelReplied)
     assert [(call.tool, call.native_id) for call in reply.calls] == [("t", None), ("u", "id")]
-    assert decode({"k": "fact", "v": 1, "name": "n", "actor": "a", "data": [["k", "v"]]}) == Fact("n", "a", (("k", "v"),))
+    fact = {"k": "fact", "v": 1, "name": "n", "actor": "a", "data": [["k", "v"]]}
+    assert decode(fact) == Fact("n", "a", (("k", "v"),))
 
 
 def test_value_types_keep_their_order() -> None:

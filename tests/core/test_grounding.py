@@ -63,7 +63,13 @@ def test_a_verbatim_quotation_with_its_source_is_released_as_it_is() -> None:
 
 @pytest.mark.parametrize(
     "quote",
-    [FIVE.replace("90", "60"), FIVE.replace("不予", "可以"), FIVE.replace("，", ","), FIVE + "特此通知", "申请期限为90天整"],
+    [
+        FIVE.replace("90", "60"),
+        FIVE.replace("不予", "可以"),
+        FIVE.replace("，", ","),
+        FIVE + "特此通知",
+        "申请期限为90天整",
+    ],
 )
 def test_an_altered_quotation_is_flagged(quote: str) -> None:
     """Another number, word, mark or addition is not verbatim; the text says so before anything else."""
@@ -215,7 +221,8 @@ def test_results_of_other_tools_hold_no_clauses(results: list[Any]) -> None:
 
 def test_a_clause_needs_no_dates_or_score() -> None:
     """What is missing, or of another type, is taken as not known."""
-    (clause,) = clauses_of([{"matches": [{"title": "t", "label": "l", "text": "x", "score": None, "effective_date": 7}]}])
+    bare = {"title": "t", "label": "l", "text": "x", "score": None, "effective_date": 7}
+    (clause,) = clauses_of([{"matches": [bare]}])
     assert clause == Clause("t", "l", "x", None, None, 0.0)
 
 

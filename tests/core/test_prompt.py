@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,8 +23,8 @@ BASE = Definition(
 )  # fmt: skip
 
 
-def defined(context_tokens: int, lang: str = "en") -> Definition:
-    return Definition(**{n: getattr(BASE, n) for n in BASE.__slots__} | {"context_tokens": context_tokens, "lang": lang})
+def defined(context_tokens: int, lang: Any = "en") -> Definition:
+    return replace(BASE, context_tokens=context_tokens, lang=lang)
 
 
 def put(texts: dict[str, str], text: str) -> str:
@@ -91,9 +93,8 @@ def test_what_was_left_out_is_said_and_recorded(
     inside = kept(transcript, prompt)
     assert prompt.messages[1:] == tuple(render(e, texts.__getitem__) for e in inside)
     missing = len(transcript) - len(inside)
-    assert prompt.messages[0].content == (
-        f"You help.\n({missing} earlier messages were left out of this prompt to keep it short.)" if missing else "You help."
-    )
+    notice = f"\n({missing} earlier messages were left out of this prompt to keep it short.)" if missing else ""
+    assert prompt.messages[0].content == f"You help.{notice}"
 
 
 @settings(max_examples=200)

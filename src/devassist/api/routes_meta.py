@@ -122,9 +122,10 @@ async def conversation(request: Request, conversation_id: str) -> Response:
         placed = decoded(await s.journal.read(scope, head.stream, -1, 1))
         started = placed[0][0]
         assert isinstance(started, RunStarted), "a run begins with INIT"
-        if head.stream.hex() in replaced:
-            continue
+        hidden = head.stream.hex() in replaced
         replaced.add(started.replaces)
+        if hidden:
+            continue
         if head.state == "FINAL_ANSWER":
             placed += decoded(await s.journal.read(scope, head.stream, head.head_seq - 1, 1))
         texts = await texts_of(s.journal, scope, head.stream, placed)

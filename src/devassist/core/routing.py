@@ -133,7 +133,7 @@ def route(
 
 def is_one_block(message: str) -> bool:
     """Whether the message is one closed fenced code block and nothing else."""
-    lines = message.strip().split("\n")
+    lines = message.rstrip().lstrip("\r\n").split("\n")
     mark = _FENCE.match(lines[0])
     if mark is None or "`" in mark[2] or len(lines) < 2:
         return False

@@ -23,15 +23,12 @@ ABILITIES: dict[Lang, str] = {
     "zh": (
         "你好，我是 DevAssist。现在还没有接入语言模型，由内置的确定性规划器回答，它只逐字引用，不会自由作答：\n"
         "- 问一个政策问题，我会逐字引用最相关的条款，并注明标题和日期；\n"
-        "- 发来一个代码块，或以“执行：”开头的一行，我会在沙箱里运行，并给出 stdout、stderr 和退出码。\n"
         "要接入自己的模型，请设置环境变量 OPENAI_BASE_URL（以 /v1 结尾）、OPENAI_API_KEY 和 OPENAI_MODEL，再重新启动。"
     ),
     "en": (
         "Hello, I am DevAssist. No language model is set up yet, so a built-in deterministic planner answers; it "
         "quotes word for word and does not converse:\n"
         "- ask a policy question, and it quotes the most relevant clause with its title and dates;\n"
-        "- send a code block, or a line beginning with “run:”, and it runs in the sandbox and reports stdout, stderr "
-        "and the exit code.\n"
         "To use a model of your own, set OPENAI_BASE_URL (ending in /v1), OPENAI_API_KEY and OPENAI_MODEL, and start "
         "again."
     ),

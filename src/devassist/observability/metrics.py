@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
 from devassist.core.event_codec import decode
 from devassist.core.events import Event, ModelFailed, ModelReplied, RunFailed, RunStarted, ToolReturned
@@ -20,6 +20,7 @@ class PrometheusMetrics:
 
     def __init__(self, cursor: int) -> None:
         self.cursor = cursor
+        disable_created_metrics()
         self._registry = r = CollectorRegistry()
         self._started = Counter("devassist_runs_started", "Runs begun", ["agent"], registry=r)
         self._ended = Counter("devassist_runs_ended", "Runs ended", ["status"], registry=r)

@@ -378,6 +378,8 @@ class Service:
         head = await self.heads.head(scope, stream)
         if head.kind != "run":
             raise RunNotFound(f"no run {stream.hex()}")
+        if head.state in _STATES:
+            return False
         actor = await self.vault.domain(scope, "user", scope.actor)
         event = CancelRequested(f"cancel:{actor.hex()}", actor.hex())
         now = self._clock.now_us()

@@ -15,7 +15,7 @@ class DirectoryLock:
 
     def __init__(self, data_dir: Path) -> None:
         """Raises DataDirInUse naming the holder's pid."""
-        data_dir.mkdir(parents=True, exist_ok=True)
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = data_dir / "lock"
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -64,7 +64,7 @@ class SqliteJournal:
     @classmethod
     async def open(cls, path: Path, vault: Vault) -> SqliteJournal:
         """Raises Unavailable when the file cannot be used."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return cls(path, vault)
 
     async def close(self) -> None:
