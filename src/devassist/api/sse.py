@@ -31,7 +31,7 @@ HEADERS = [
     (b"x-accel-buffering", b"no"),
 ]
 _POLL_S = 1.0
-_BATCH = 200
+_BATCH = 64
 _CHUNK_BYTES = 256 * 1024
 _KEEP_CHARS = 1_000_000
 

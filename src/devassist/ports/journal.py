@@ -177,9 +177,12 @@ class Heads(Protocol):
 
     async def list(self, scope: Scope, query: HeadQuery) -> list[Head]: ...
 
-    async def claim(self, scope: Scope, stream: bytes, now: int, lease_until: int) -> int | None:
+    async def claim(
+        self, scope: Scope, stream: bytes, now: int, lease_until: int, *, aside: bool = False
+    ) -> int | None:
         """Become the owner: one conditional update that raises the epoch and sets ``driving``. None when the run is
-        closed, its lease is held, or its conversation's turn belongs to another."""
+        closed, its lease is held, or its conversation's turn belongs to another. ``aside``: a run that waits for its
+        turn is claimed where it stands, without the turn, to be ended before it began."""
         ...
 
     async def renew(self, scope: Scope, leases: Sequence[tuple[bytes, int]], lease_until: int) -> list[bytes]:

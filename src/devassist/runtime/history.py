@@ -37,7 +37,7 @@ class History:
             return ()
         # What has ended by now: a later message of the conversation cannot have, it waits for this one.
         query = HeadQuery(
-            _ENDED, bytes.fromhex(started.actor), started.conversation, limit=TURNS + 1, roots_only=True
+            _ENDED, bytes.fromhex(started.actor), started.conversation, limit=TURNS, roots_only=True
         )  # fmt: skip
         replaced = {started.replaces}
         past: list[Past] = []

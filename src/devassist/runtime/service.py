@@ -24,7 +24,7 @@ from devassist.core.scope import SYSTEM, Scope
 from devassist.core.states import CLOSED, State
 from devassist.ports.bus import Bus
 from devassist.ports.clock import Clock
-from devassist.ports.journal import Body, HeadQuery, Heads, Journal, NewRun
+from devassist.ports.journal import Body, Head, HeadQuery, Heads, Journal, NewRun
 from devassist.ports.vault import PUBLIC, Payload, Vault
 from devassist.runtime.driver import Driver
 from devassist.runtime.faults import point
@@ -163,10 +163,8 @@ class Service:
         """
         if self._draining:
             raise Draining("the service is shutting down; try again in a moment")
-        now = self._clock.now_us()
-        stream = self._next_id(now)
-        conversation = start.conversation or f"c_{b64(self._clock.random(12))}"
-        run, started, texts = await self._prepare(scope, start, stream, conversation, now)
+        run, started, texts = await self._prepare(scope, start)
+        stream = run.stream
         if start.watched:
             self.bus.watch(stream)
         try:
@@ -183,9 +181,9 @@ class Service:
         if begun.created and start.conversation is None:
             self._history.is_fresh(stream)
         if begun.claimed:
-            self._spawn(stream, head.epoch, (started, 0, now), texts)
+            self._spawn(stream, head.epoch, (started, 0, run.at), texts)
         driven = head.driving or head.state in _STATES
-        return Started(head.stream, head.conversation or conversation, begun.created, driven)
+        return Started(head.stream, head.conversation or run.conversation, begun.created, driven)
 
     def _next_id(self, now: int) -> bytes:
         """Ids of this process rise strictly, also within a millisecond: a conversation's turns go by them."""
@@ -195,12 +193,14 @@ class Service:
         self._newest = new
         return new
 
-    async def _prepare(
-        self, scope: Scope, start: StartRun, stream: bytes, conversation: str, now: int
-    ) -> tuple[NewRun, RunStarted, dict[str, str]]:
+    async def _prepare(self, scope: Scope, start: StartRun) -> tuple[NewRun, RunStarted, dict[str, str]]:
         actor = await self.vault.domain(scope, "user", scope.actor)
         subject = start.request.subject
         domain = actor if subject is None else await self.vault.domain(scope, "subject", subject)
+        # From here to the append nothing is awaited: runs get their ids in the order in which they are begun.
+        now = self._clock.now_us()
+        stream = self._next_id(now)
+        conversation = start.conversation or f"c_{b64(self._clock.random(12))}"
         d = start.definition
         text, definition = self._public(d)
         request_text = start.request.to_json()
@@ -301,12 +301,13 @@ class Service:
             if not waiter.done():
                 waiter.set_result(view)
 
-    async def _take(self, stream: bytes) -> None:
-        """Claim a run and drive it, unless another has it. A process that was never opened only appends signals."""
+    async def _take(self, stream: bytes, *, aside: bool = False) -> None:
+        """Claim a run and drive it, unless another has it. A process that was never opened only appends signals.
+        ``aside``: it waits for its turn and is cancelled, so it ends where it stands."""
         if stream in self._tasks or self._draining or not self._drives:
             return
         now = self._clock.now_us()
-        epoch = await self.heads.claim(SYSTEM, stream, now, now + self._lease_us)
+        epoch = await self.heads.claim(SYSTEM, stream, now, now + self._lease_us, aside=aside)
         if epoch is not None:
             self._spawn(stream, epoch)
 
@@ -319,10 +320,16 @@ class Service:
             if head.stream not in self._tasks and not nothing_new:
                 await self._take(head.stream)
         if self._tasks:
-            open_states = ("LLM_DECIDE", "TOOL_EXECUTE")
-            for head in await self.heads.list(SYSTEM, HeadQuery(states=open_states, limit=_MOST)):
+            news = HeadQuery(states=("INIT", "LLM_DECIDE", "TOOL_EXECUTE"), limit=_MOST)
+            for head in await self.heads.list(SYSTEM, news):
                 if head.wake_at and head.stream in self._tasks:
                     await self._driver.notice(head.stream)
+                elif head.wake_at and _waits(head) and await self._is_cancelled(head.stream):
+                    await self._take(head.stream, aside=True)
+
+    async def _is_cancelled(self, stream: bytes) -> bool:
+        news = await self.journal.read(SYSTEM, stream, 0)
+        return any(record.kind == CancelRequested.kind for record in news)
 
     async def _renew(self) -> None:
         lost = await self.heads.renew(SYSTEM, list(self._owned.items()), self._clock.now_us() + self._lease_us)
@@ -390,8 +397,13 @@ class Service:
         if stream in self._tasks:
             self._driver.interrupt(stream)
         else:
-            await self._take(stream)
+            await self._take(stream, aside=_waits(head))
         return True
+
+
+def _waits(head: Head) -> bool:
+    """Whether the run waits for its turn."""
+    return head.state == "INIT" and not head.driving
 
 
 def _digest(text: str) -> str:

@@ -123,7 +123,7 @@ def _place(db: Database, scope: Scope, stream: bytes) -> Any:
 
 
 def append(db: Database, scope: Scope, a: Append) -> Written:
-    tenant, seq, prev, last_at, epoch, state, actor, conversation = _place(db, scope, a.stream)
+    tenant, seq, prev, last_at, epoch, state, actor, conversation, driving = _place(db, scope, a.stream)
     if epoch != a.epoch:
         raise Superseded(f"run {a.stream.hex()} is at epoch {epoch}; epoch {a.epoch} no longer owns it")
     if seq != a.after:
@@ -137,7 +137,7 @@ def append(db: Database, scope: Scope, a: Append) -> Written:
     woken = None
     if a.head.state in _CLOSED:
         db.execute(SQL["close_run"], (last, hash_, at, a.head.state, a.stream))
-        if conversation is not None:
+        if driving and conversation is not None:
             row = db.execute(SQL["oldest_waiting"], (tenant, actor, conversation, a.stream)).fetchone()
             if row is not None:
                 woken = row[0]
@@ -152,7 +152,7 @@ def append(db: Database, scope: Scope, a: Append) -> Written:
 def signal(
     db: Database, scope: Scope, stream: bytes, signal_id: str, body: Body, at: int, payloads: Sequence[Payload]
 ) -> Written:
-    _tenant, seq, prev, last_at, _epoch, state, _actor, _conversation = _place(db, scope, stream)
+    _tenant, seq, prev, last_at, _epoch, state, *_ = _place(db, scope, stream)
     known = db.execute(SQL["find_signal"], (stream, signal_id)).fetchone()
     if known is not None:
         return Written(int(known[0]), [])
@@ -185,9 +185,10 @@ def note(
     return Written(Appended(seq + 1, last, at, hash_), records)
 
 
-def claim(db: Database, scope: Scope, stream: bytes, now: int, until: int) -> int | None:
+def claim(db: Database, scope: Scope, stream: bytes, now: int, until: int, *, aside: bool) -> int | None:
     _place(db, scope, stream)
-    row = db.execute(SQL["claim"], {"stream": stream, "now": now, "until": until}).fetchone()
+    values = {"stream": stream, "now": now, "until": until}
+    row = db.execute(SQL["claim_aside" if aside else "claim"], values).fetchone()
     return None if row is None else int(row[0])
 
 

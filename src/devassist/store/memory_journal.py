@@ -108,7 +108,7 @@ class MemoryJournal:
             return Appended(first, last.seq, last.at, last.hash)
         stream.head = replace(stream.head, state=fields.state, driving=False, wake_at=0, lease_until=0)
         self._streams.close(stream.head)
-        woken = self._streams.next_in_line(head)
+        woken = self._streams.next_in_line(head) if head.driving else None
         if woken is not None:
             woken.head = replace(woken.head, wake_at=last.at)
         return Appended(first, last.seq, last.at, last.hash, woken.head.stream if woken else None)
@@ -170,9 +170,16 @@ class MemoryJournal:
         heads = (s.head for s in self._streams.runs() if scope.is_system or s.head.tenant == scope.tenant)
         return sorted((h for h in heads if fits(h, query)), key=_by_stream, reverse=True)[: query.limit]
 
-    async def claim(self, scope: Scope, stream: bytes, now: int, lease_until: int) -> int | None:
+    async def claim(
+        self, scope: Scope, stream: bytes, now: int, lease_until: int, *, aside: bool = False
+    ) -> int | None:
         run = self._run(scope, stream)
         head = run.head
+        if aside:
+            if head.state != State.INIT or head.driving or head.lease_until > now:
+                return None
+            run.head = replace(head, epoch=head.epoch + 1, lease_until=lease_until)
+            return run.head.epoch
         if head.state in CLOSED_STATES or head.lease_until > now or not self._streams.has_turn(head):
             return None
         run.head = replace(head, epoch=head.epoch + 1, driving=True, lease_until=lease_until)

@@ -215,8 +215,10 @@ class SqliteJournal:
         sql = f"SELECT * FROM heads WHERE {' AND '.join(where)} ORDER BY stream DESC LIMIT ?"
         return [ops.head_of(r) for r in self._reader.execute(sql, (*values, query.limit))]
 
-    async def claim(self, scope: Scope, stream: bytes, now: int, lease_until: int) -> int | None:
-        return await self._writer.submit(lambda c: ops.claim(c, scope, stream, now, lease_until))
+    async def claim(
+        self, scope: Scope, stream: bytes, now: int, lease_until: int, *, aside: bool = False
+    ) -> int | None:
+        return await self._writer.submit(lambda c: ops.claim(c, scope, stream, now, lease_until, aside=aside))
 
     async def renew(self, scope: Scope, leases: Sequence[tuple[bytes, int]], lease_until: int) -> list[bytes]:
         return await self._writer.submit(lambda c: ops.renew(c, leases, lease_until)) if leases else []

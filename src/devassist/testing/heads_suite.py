@@ -67,6 +67,16 @@ class HeadsSuite:
         assert not await make.is_due(second, LATER)
         assert await make.journal.claim(ALICE, second.stream, LATER, LATER + 1) is None
 
+    async def test_a_waiting_run_can_be_claimed_aside(self, make: Made) -> None:
+        """To be ended before its turn: it takes no turn, and its end wakes nobody; a driven run is not claimed so."""
+        first, second, third = [await make.begun(conversation="c") for _ in range(3)]
+        assert await make.journal.claim(ALICE, first.stream, LATER, LATER + 1, aside=True) is None
+        assert await make.journal.claim(ALICE, second.stream, LATER, LATER + LEASE, aside=True) == 1
+        assert await make.journal.claim(ALICE, second.stream, LATER, LATER + LEASE, aside=True) is None
+        assert not (await make.journal.head(ALICE, second.stream)).driving
+        assert (await make.end(second, epoch=1)).woken is None
+        assert (await make.end(first)).woken == third.stream
+
     async def test_conversations_are_of_one_actor_in_one_tenant(self, make: Made) -> None:
         """The same name under another user, in another tenant, or no conversation at all: nobody waits."""
         for scope in (ALICE, BOB, STRANGER):

@@ -16,7 +16,7 @@ INSERT INTO heads(stream, tenant, kind, name, head_seq, head_hash, head_at, epoc
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?);
 
 -- name: place
-SELECT tenant, head_seq, head_hash, head_at, epoch, state, actor, conversation FROM heads WHERE stream = ?;
+SELECT tenant, head_seq, head_hash, head_at, epoch, state, actor, conversation, driving FROM heads WHERE stream = ?;
 
 -- name: find_stream
 SELECT stream, head_seq, head_hash, head_at FROM heads WHERE tenant = ? AND kind = ? AND name = ?;
@@ -60,6 +60,11 @@ WHERE stream = :stream AND lease_until <= :now
         WHERE o.tenant = heads.tenant AND o.actor = heads.actor AND o.conversation = heads.conversation
           AND o.state IN ('INIT', 'LLM_DECIDE', 'TOOL_EXECUTE', 'AWAIT_APPROVAL', 'WAIT')
           AND (o.driving = 1 OR o.stream < heads.stream) AND o.stream <> heads.stream))
+RETURNING epoch;
+
+-- name: claim_aside
+UPDATE heads SET epoch = epoch + 1, lease_until = :until
+WHERE stream = :stream AND lease_until <= :now AND state = 'INIT' AND driving = 0
 RETURNING epoch;
 
 -- name: renew
