@@ -69,8 +69,8 @@ def _done(futures: list[asyncio.Future[None]]) -> None:
 
 
 class Bare:
-    def __init__(self, path: Path, url: str) -> None:
-        self._journal, self._url = Journal(path), url + "/chat/completions"
+    async def open(self, directory: Path, url: str) -> None:
+        self._journal, self._url = Journal(directory / "journal.db"), url + "/chat/completions"
         self._http = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
 
     async def run(self, number: int) -> str:
@@ -85,14 +85,17 @@ class Bare:
             if "Action: final:" in text:
                 await self._journal.put((run_id, seq + 1, "end", text))
                 return text
-            json.loads(text.rsplit("args:", 1)[1])
-            result = tool_result()
+            args = json.loads(text.rsplit("args:", 1)[1])
+            result = tool_result(args["case"], args["step"])
             seq += 1
             await self._journal.put((run_id, seq, "tool", result))
             messages += [
                 {"role": "assistant", "content": text},
                 {"role": "user", "content": "Observation: " + result},
             ]
+
+    async def settle(self) -> None:
+        """Nothing follows this journal."""
 
     async def close(self) -> None:
         await self._http.close()

@@ -115,7 +115,7 @@ def scene(model: Model) -> Scene:
     driver = Driver(journal, vault, clock, performer, {f"{model.kind}:{model.name}": model}, history)
     service = Service(journal, journal, vault, clock, bus, driver, history, Bounds())
     models = {"agent": model, "chat": model}
-    intake = Intake(AgentFiles(), tools, library, journal, models, Extractive(), Limits(), "text")
+    intake = Intake(AgentFiles(), tools, library, journal, vault, models, Extractive(), Limits(), "text")
     return Scene(journal, vault, service, intake)
 
 

@@ -59,6 +59,15 @@ def statute_assets(core_only: bool = True) -> list[dict[str, Any]]:
     return [_asset(law, rows) for law, rows in by_law.items()]
 
 
+def core50_assets() -> list[dict[str, Any]]:
+    """Knowledge assets of the bundle's core of 50 laws, 3,886 articles."""
+    by_law: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in corpus():
+        if row["in_core"]:
+            by_law[row["law"]].append(row)
+    return [_asset(law, rows) for law, rows in by_law.items()]
+
+
 def corpus_ids(assets: list[dict[str, Any]]) -> dict[str, str]:
     """Our clause id -> corpus id, over all assets."""
     return {ours: theirs for asset in assets for ours, theirs in asset["extra"]["corpus_ids"].items()}

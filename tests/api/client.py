@@ -46,7 +46,7 @@ class Page:
 
 
 class Connection:
-    """One connection: feed it bytes as they come; what is cut off in the middle of an event is lost, as in a browser."""
+    """One connection: feed it bytes as they come; what is cut off in mid-event is lost, as in a browser."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -127,7 +127,7 @@ class Connection:
             case "reset":
                 page.attempt, page.text = message["attempt"], ""
             case "answer":
-                assert page.text == message["text"] or message["truncated"]
+                assert page.text == (message["text"] or "") or message["truncated"]
                 page.answer = message
             case "done" | "error":
                 if page.answer is not None:

@@ -38,6 +38,10 @@ class Fakes:
             self._tool("search_docs", SEARCH, self.search),
             self._tool("execute_code", CODE, self.execute, "once"),
             self._tool("wait", schema("seconds", seconds={"type": "number"}), self.wait, "once"),
+            Tool(
+                ToolSpec("pay", "Needs a person.", schema("amount", amount={"type": "integer"}), needs_approval=True),
+                self.pay,
+            ),
             self._tool("big", schema("size", size={"type": "integer"}), self.large),
         ]
 
@@ -60,6 +64,10 @@ class Fakes:
         finally:
             self.sleeping -= 1
         return {"slept": seconds}
+
+    async def pay(self, amount: int) -> dict[str, Any]:
+        self.calls.append(("pay", {"amount": amount}))
+        return {"paid": amount}
 
     async def large(self, size: int) -> dict[str, Any]:
         return {"text": "字" * size}

@@ -40,6 +40,7 @@ class Live:
 
     url: str
     port: int
+    data: Path
     services: Services
     loop: asyncio.AbstractEventLoop
     server: uvicorn.Server
@@ -99,7 +100,7 @@ def serving(
         assert up.wait(WAIT_S), "the service did not start"
         services, loop = opened[0]
         bound = listening.getsockname()[1]
-        live = Live(f"http://127.0.0.1:{bound}", bound, services, loop, server, thread)
+        live = Live(f"http://127.0.0.1:{bound}", bound, settings.data_dir, services, loop, server, thread)
         yield live
         live.stop()
     finally:

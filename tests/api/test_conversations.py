@@ -166,7 +166,10 @@ async def test_the_list_is_newest_first_with_titles(live: Live) -> None:
         for message, name in (("one", "a"), ("two", "b"), ("hi", "a")):
             last = await api.ask(message, conversation_id=name)
         rows = (await api.get("/conversations")).json["conversations"]
-        assert [(row["conversation_id"], row["title"], row["runs"]) for row in rows] == [("a", "one", 2), ("b", "two", 1)]
+        assert [(row["conversation_id"], row["title"], row["runs"]) for row in rows] == [
+            ("a", "one", 2),
+            ("b", "two", 1),
+        ]
         assert rows[0]["last_trace_id"] == last["trace_id"]
         assert len((await api.get("/conversations?limit=1")).json["conversations"]) == 1
     async with calling(live, "nobody") as stranger:

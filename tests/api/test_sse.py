@@ -18,12 +18,14 @@ from tests.api.kit import POLICY, Api, Live, read_all, serving
 FAKES = Fakes()
 LOOK_ALIKE = "a\n\nevent: done\ndata: {}\n\nb\rc d\u2028e\x85f\nid: 99\n: x"
 RULES: list[dict[str, Any]] = [
-    {"match": "^three", "chunk": 2, "replies": [call("search_docs", query=q) for q in "abc"] + [final("答案 is 😀 three")]},
+    {"match": "^three", "chunk": 2,
+     "replies": [*(call("search_docs", query=q) for q in "abc"), final("答案 is 😀 three")]},
     {"match": "^look", "chunk": 1, "replies": [final(LOOK_ALIKE)]},
     {"match": "^huge", "replies": [call("big", size=40_000), final("y" * 100_000)]},
     {"match": "^fail", "replies": [call("search_docs", query="x"), {"error": {"detail": "down"}}]},
     {"match": "退休", "replies": [call("get_policy", question=POLICY), final("「退休人员门诊慢特病的报销比例为85%」")]},
-    {"match": "^slow", "chunk": 4, "delay_ms": 15, "replies": [call("search_docs", query="x"), final("0123456789" * 8)]},
+    {"match": "^slow", "chunk": 4, "delay_ms": 15,
+     "replies": [call("search_docs", query="x"), final("0123456789" * 8)]},
     {"replies": [final("hello")]},
 ]  # fmt: skip
 
@@ -83,7 +85,7 @@ async def test_an_answer_cannot_forge_messages(api: Api) -> None:
 
 
 async def test_large_values_are_cut_and_named(api: Api) -> None:
-    """No message exceeds 64 KiB; what was cut is whole under its payload, and the deltas hold the whole answer (C13)."""
+    """No message exceeds 64 KiB; what was cut is whole under its payload, and the deltas hold the whole text (C13)."""
     page = await api.watch("huge")
     trace_id = page.meta["trace_id"]
     assert page.text == "y" * 100_000

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.api.client import Page
 from tests.api.fakes import Fakes, call, final
-from tests.api.kit import POLICY, Api, Live, calling, read_all, serving
+from tests.api.kit import POLICY, Api, Live, calling, serving
+from tests.llm.client import DONE, event
+from tests.llm.stub import provider, sse
 
 ANSWER = "甲乙丙丁 😀\n\ndata: {}\n\nthe quick brown fox, \\u0041 and “quotes”"
-BROKEN = {"chunks": ["Thought: t\nAction: final: 甲乙 gone wr", ["ong so", 5], ["on", 5]],
-          "error": {"detail": "cut off", "retryable": True, "retry_after_ms": 1}}  # fmt: skip
 RULES: list[dict[str, Any]] = [
     {"match": "^tools", "chunk": 2, "delay_ms": 1,
      "replies": [call("search_docs", "looking", query="x"), call("search_docs", query="y"), final(ANSWER)]},
@@ -87,16 +88,20 @@ async def test_cuts_while_the_run_goes_on(api: Api, seed: int) -> None:
     assert (await api.get(f"/runs/{page.meta['trace_id']}")).json["answer"] == page.text
 
 
-async def test_an_attempt_that_dies_is_taken_back(tmp_path_factory: pytest.TempPathFactory) -> None:
+async def test_an_attempt_that_dies_is_taken_back(tmp_path: Path) -> None:
     """What was shown of a reply that broke off is replaced by the next attempt's, live and in the reader's text."""
-    rules = [{"match": ".", "replies": [{"errors": [], "then": BROKEN}]}]
-    with serving(tmp_path_factory.mktemp("broken"), rules) as live:
-        async with calling(live) as api:
-            page = Page()
-            async with api.stream("x") as response:
-                await read_all(response, page)
-    assert page.end is not None
-    assert page.end["type"] == "error"
-    attempts = {m["attempt"] for m in page.messages if m["type"] == "delta"}
-    assert len(attempts) > 1, "each attempt was shown while it came"
+    head = "Thought: t\nAction: final: "
+    whole = sse(event({"content": head + ANSWER}), event({}, "stop"), DONE)
+    async with provider(sse(event({"content": f"{head}甲乙 gone wrong"}), 0.05, end="reset"), whole) as stub:
+        flags = {"openai_base_url": stub.base_url, "openai_model": "m", "openai_api_key": "sk-test"}
+        with serving(tmp_path, **flags) as live:
+            async with calling(live) as api:
+                page = await api.watch("x")
+                again = await api.reread(page.meta["trace_id"])
+            await asyncio.to_thread(live.stop)
+    first = [m["content"] for m in page.messages if m["type"] == "delta" and m["attempt"] == 1]
+    assert first, "the first attempt was shown while it came"
+    assert "甲乙 gone wrong".startswith("".join(first))
+    assert page.attempt == 2
+    assert page.text == ANSWER == again.text
     assert "Action" not in "".join(page.deltas)

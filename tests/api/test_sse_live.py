@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import random
 import resource
 import socket
@@ -23,6 +24,7 @@ from tests.api.kit import POLICY, Api, Live, calling, read_all, serving
 FAKES = Fakes()
 ANSWER = "表格 | Plan | Price |\n|---|---|\n| Basic | 5 |\n结束。"
 RAW = f"<think>Action: final: no\nObservation: x</think>\nThought: ready.\nAction: final: {ANSWER}"
+FALSE = "「退休人员可以报销百分之百的费用」"
 QUOTE = "「退休人员门诊慢特病的报销比例为85%，年满70周岁的退休人员再提高3个百分点。」"
 
 
@@ -35,20 +37,22 @@ def cut(seed: int) -> list[list[Any]]:
 
 RULES: list[dict[str, Any]] = [
     *({"match": f"^cut {seed}$", "replies": [{"chunks": cut(seed)}]} for seed in range(10)),
-    {"match": "^spaced", "replies": [{"chunks": [["Thought: t\nAction: final: ", 0], *(["word ", 120] for _ in range(5))]}]},
+    {"match": "^spaced", "replies": [{"chunks": ["Thought: t\nAction: final: ", *(["word ", 120] for _ in range(5))]}]},
     {"match": "^six", "replies": [call("wait", seconds=0.03) for _ in range(5)] + [final("six steps")]},
     {"match": "^quiet", "replies": [call("wait", seconds=0.7), final("quiet")]},
     {"match": "^flood", "replies": [*(call("big", size=10_000) for _ in range(120)), final("flooded")]},
     {"match": "退休", "observations": 0, "replies": [call("get_policy", question=POLICY)]},
     {"match": "^退休", "observations": 1, "chunk": 8, "delay_ms": 25, "replies": [final(QUOTE)]},
-    {"match": "^假的退休", "observations": 1, "chunk": 8, "delay_ms": 10, "replies": [final("「退休人员可以报销百分之百的费用」")]},
+    {"match": "^假的退休", "observations": 1, "chunk": 8, "delay_ms": 10, "replies": [final(FALSE)]},
     {"match": "^plain", "chunk": 5, "delay_ms": 20, "replies": ["no protocol here, only an answer in its own form"]},
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    with serving(tmp_path_factory.mktemp("live"), RULES, FAKES.tools(), max_steps="200", max_tokens="100000000") as made:
+    with serving(
+        tmp_path_factory.mktemp("live"), RULES, FAKES.tools(), max_steps="200", max_tokens="100000000"
+    ) as made:
         yield made
 
 
@@ -74,7 +78,7 @@ async def test_tokens_arrive_as_they_are_written(api: Api, path: str, message: s
     arrivals = [at for (at, n), (_, before) in zip(seen[1:], seen, strict=False) if n > before]
     assert len(arrivals) >= 5
     assert seen[-1][0] - arrivals[0] > 0.1
-    assert max(b - a for a, b in zip(arrivals, arrivals[1:], strict=False)) < 0.4
+    assert max(b - a for a, b in itertools.pairwise(arrivals)) < 0.4
     assert len(page.deltas) == len(arrivals), "one message a piece, not all at once at the end"
 
 

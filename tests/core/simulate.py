@@ -23,15 +23,18 @@ from devassist.core.decide import (
 )
 from devassist.core.events import (
     ApprovalGiven,
+    CallClosed,
     CancelRequested,
     ChildFinished,
     LateOutcome,
     Limits,
     ModelFailed,
+    ModelIntended,
     RunAborted,
     RunFailed,
     SettlementGiven,
     TimerFired,
+    ToolIntended,
     ToolReturned,
     WaitBegun,
 )
@@ -132,14 +135,14 @@ class Walk:
     def do(self, command: Command) -> None:
         script, state = self.script, self.state
         match command:
-            case CallModel():
-                script.think(epoch=self.epoch)
-                self.effect(lambda: self.reply())
+            case CallModel(step, attempt):
+                added = tuple(dict.fromkeys(e.seq for e in state.transcript if e.seq > state.base))
+                base = state.base if state.base >= 0 else None
+                self.add(ModelIntended(step, attempt, "m-1", "scripted", self.epoch, added, 100, base))
+                self.effect(self.reply)
             case CallTools(calls):
                 for call in calls:
-                    c = state.calls[call]
-                    given = self.script.json({"edited": True}) if c.answer == "approve" and c.answer_ref else None
-                    script.attempt(call, args={"edited": True} if given else None, epoch=self.epoch)
+                    self.intend(call)
                 for call in self.rng.sample(calls, len(calls)):
                     self.effect(lambda call=call: self.outcome(call))
             case CutModel(of, code):
@@ -147,8 +150,9 @@ class Walk:
             case CutCall(of, code):
                 self.add(ToolReturned(of, "unknown", 0, shown=script.put("cut"), code=code))
             case CloseCall(call, closing, code):
-                ref = state.calls[call].answer_ref if closing == "happened" else None
-                script.close(call, closing, code, result=None if ref is None else 1)
+                result = state.calls[call].answer_ref if closing == "happened" else None
+                shown = result or script.put(closing)
+                self.add(CallClosed(state.reply_seq, call, closing, shown, result, code))
             case Hold(call, reason, digest):
                 script.held(call, reason, digest)
             case Wait(until):
@@ -159,6 +163,16 @@ class Walk:
                 self.add(RunFailed(code, status, script.put(code)))
             case Abort(reason):
                 self.add(RunAborted(reason))
+
+    def intend(self, call: int) -> None:
+        state, c = self.state, self.state.calls[call]
+        args = c.answer_ref if c.answer == "approve" and c.answer_ref else c.call.args
+        self.add(
+            ToolIntended(
+                state.reply_seq, call, state.step, c.attempts + 1, c.call.tool, c.call.effect, args,
+                state.at + 30_000_000, self.epoch,
+            )
+        )  # fmt: skip
 
     def effect(self, outcome: Any) -> None:
         """An effect ends by itself, or its process dies and another goes on."""

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from devassist.core.errors import Draining
-from devassist.core.events import LateOutcome, ModelIntended, ToolIntended
+from devassist.core.errors import Draining, Unavailable
+from devassist.core.events import LateOutcome, ModelFailed, ModelIntended, ToolIntended
 from devassist.core.scope import SYSTEM
 from devassist.core.states import State
 from devassist.llm.scripted import Scripted
 from devassist.ports.journal import HeadQuery
 from devassist.ports.model import ModelRequest
-from devassist.runtime.service import Bounds
+from devassist.runtime.service import MAX_FAULTS, Bounds
 from devassist.store.sqlite_journal import SqliteJournal
 from devassist.store.vault import FileVault
-from tests.runtime.read import answer, kinds, of
+from tests.runtime.read import answer, failure, kinds, of
 from tests.runtime.rig import USER, Rig, build, rig
 from tests.runtime.world import MovedClock, World, call, ended, final, forever, until
 
@@ -172,7 +172,8 @@ async def test_hundreds_of_runs_are_taken_over_in_one_sweep() -> None:
         await killed(made)
         heirs = build(made.journal, made.vault, Scripted([final()]))
         await heirs.service.open(sole_driver=True)
-        assert len(heirs.service._tasks) == 250
+        heads = await made.journal.list(SYSTEM, HeadQuery(limit=1000))
+        assert [head.epoch for head in heads] == [2] * 250
         await until(lambda: not heirs.service._tasks)
         heads = await made.journal.list(SYSTEM, HeadQuery(limit=1000))
         assert {head.state for head in heads} == {"FINAL_ANSWER"}
@@ -231,3 +232,69 @@ async def test_one_runs_fault_does_not_take_the_process_down(caplog: pytest.LogC
         view = await made.service.wait(USER, bad)
     assert view.state.state is State.FINAL_ANSWER
     assert kinds(view)[2] == "model_failed"
+
+
+async def test_a_fault_of_ours_that_does_not_go_away_fails_the_run() -> None:
+    """After a few times the run ends as failed, and its conversation goes on."""
+
+    def script(request: ModelRequest) -> str:
+        if request.messages[-1].content == "bad":
+            raise RuntimeError("a bug of ours")
+        return final()
+
+    clock = MovedClock()
+    async with rig(script, clock=clock) as made:
+        bad = (await made.service.start(USER, made.start_run("bad", "c"))).stream
+        good = (await made.service.start(USER, made.start_run("good", "c"))).stream
+        for _ in range(MAX_FAULTS):
+            await until(lambda: bad not in made.service._tasks)
+            clock.forward(20)
+            await made.service.sweep()
+        view = await made.service.wait(USER, bad)
+        assert failure(view) == ("service_fault", 500)
+        assert (await made.service.wait(USER, good)).state.state is State.FINAL_ANSWER
+    assert [e.code for e in of(view, ModelFailed)] == ["interrupted"] * MAX_FAULTS
+
+
+async def test_an_outcome_in_hand_outlasts_a_short_fault_of_the_store() -> None:
+    """A once-effect happened and the journal cannot take it just now: it is tried again, not called into doubt."""
+    world, refused = World(), 0
+    async with rig([call("mail"), final()], world.tools(), clock=MovedClock()) as made:
+        append = made.journal.append
+
+        async def busy(scope: Any, given: Any) -> Any:
+            nonlocal refused
+            if given.bodies[0].kind == "tool_returned" and refused < 2:
+                refused += 1
+                raise Unavailable("the journal could not be written: BusyError: database is locked")
+            return await append(scope, given)
+
+        made.journal.append = busy
+        view = await made.ask()
+    assert (refused, world.done["mail"]) == (2, 1)
+    assert (view.state.state, view.state.epoch) == (State.FINAL_ANSWER, 1)
+
+
+async def test_a_store_that_is_not_available_fails_no_run(caplog: pytest.LogCaptureFixture) -> None:
+    """C11: however often the journal cannot be written, the run goes on once it can."""
+    clock, broken = MovedClock(), True
+    async with rig([final()], clock=clock) as made:
+        append = made.journal.append
+
+        async def locked(scope: Any, given: Any) -> Any:
+            if broken:
+                raise Unavailable("the journal could not be written: BusyError: database is locked")
+            return await append(scope, given)
+
+        made.journal.append = locked
+        stream = (await made.service.start(USER, made.start_run())).stream
+        for _ in range(MAX_FAULTS + 2):
+            await until(lambda: stream not in made.service._tasks)
+            clock.forward(20)
+            await made.service.sweep()
+        await until(lambda: stream not in made.service._tasks)
+        broken = False
+        clock.forward(20)
+        await made.service.sweep()
+        view = await made.service.wait(USER, stream)
+    assert view.state.state is State.FINAL_ANSWER

@@ -33,6 +33,10 @@ class MovedClock(SystemClock):
     def boottime_us(self) -> int:
         return super().boottime_us() + int(self.ahead * 1_000_000)
 
+    async def sleep(self, seconds: float) -> None:
+        self.forward(seconds)
+        await asyncio.sleep(0)
+
 
 Does = Callable[[str, CallContext], Awaitable[Any]]
 

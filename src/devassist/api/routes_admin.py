@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Annotated, Any
 
@@ -84,7 +85,8 @@ async def _search(s: Services, scope: Scope, query: LogQuery, status: str | None
     seen: set[str | None] = {None}
     page = LogPage([], query.after, 0)
     for _ in range(_MOST_PAGES):
-        page = await s.log.query(scope, replace(query, after=page.next, limit=query.limit - len(found)))
+        part = replace(query, after=page.next, limit=query.limit - len(found))
+        page = await _log_page(s, scope, part, {"text": "q", "user_id": "user", "after": "before"})
         for row in page.rows:
             name = row["trace_id"]
             if name in seen or not await _is_newest(s, scope, query, row):
@@ -201,5 +203,14 @@ async def decision_log(
         conversation_id=conversation_id, agent=agent, step=step, since=since, until=until, text=text, after=after,
         oldest_first=oldest_first, limit=limit,
     )  # fmt: skip
-    page = await s.log.query(scope, query)
+    page = await _log_page(s, scope, query)
     return JsonResponse({"rows": page.rows, "next": page.next, "lag": page.lag})
+
+
+async def _log_page(s: Services, scope: Scope, query: LogQuery, names: Mapping[str, str] | None = None) -> LogPage:
+    """Raises InvalidRequest that points at the parameters of the request; ``names`` are theirs where others."""
+    try:
+        return await s.log.query(scope, query)
+    except InvalidRequest as error:
+        found = tuple((f"/query/{(names or {}).get(path, path)}", message) for path, message in error.errors)
+        raise InvalidRequest(error.detail, errors=found) from None

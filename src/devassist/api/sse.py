@@ -32,7 +32,7 @@ HEADERS = [
 ]
 _POLL_S = 1.0
 _BATCH = 64
-_CHUNK_BYTES = 256 * 1024
+_CHUNK_BYTES = 64 * 1024
 _KEEP_CHARS = 1_000_000
 
 
@@ -119,6 +119,7 @@ class RunStream:
                 if len(out) >= _CHUNK_BYTES:
                     await self._write(send, bytes(out))
                     out.clear()
+                    await asyncio.sleep(0)  # sending waits for a slow reader only: others have their turn here
             if out:
                 await self._write(send, bytes(out))
             self._drop(placed)

@@ -19,6 +19,7 @@ _ENGLISH = re.compile(r"(?i)\b(article|section|clause|rule|annex)\s+(\d+(?:\.\d+
 _DIGITS = {c: n for n, c in enumerate("零一二三四五六七八九")} | {"〇": 0}
 _UNITS = {"十": 10, "百": 100, "千": 1000}
 
+
 def quotations(answer: str) -> list[str]:
     """What the answer puts in quotation marks or block quotes, long enough to be evidence."""
     prose, blocks = _BLOCK.sub("\n", answer), _BLOCK.findall(answer)

@@ -101,6 +101,17 @@ def json_text(value: Any) -> str:
     return _sorted(value)
 
 
+def sound(text: str) -> str:
+    """The text with surrogate pairs joined and lone halves replaced: what can be encoded, and so stored."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
 def b64(data: bytes) -> str:
     """base64url without padding (RFC 4648 section 5): how references and ids stand in bodies."""
     return urlsafe_b64encode(data).rstrip(b"=").decode()

@@ -98,4 +98,3 @@ def decode(body: dict[str, Any]) -> Event:
         missing, unknown = _REQUIRED[cls.kind] - data.keys(), data.keys() - known
         wrong = f"missing {sorted(missing)}, unknown {sorted(unknown)}" if missing or unknown else str(error)
         raise JournalCorrupt(f"{kind}: {wrong}") from None
-

@@ -74,8 +74,10 @@ def interpret(reply: ModelReply, definition: Definition, check: Check, state: Ru
                 discarded=_tail(reply, decision.discarded),
             )  # fmt: skip
         return Draft("fault", decision.thought, code="answer_ungrounded", correction=_CONSULT[definition.lang])
+    # A name that the model made up is its text, and stands in the reply; events hold ours.
+    known = decision.tool if decision.tool is not None and definition.spec(decision.tool) else None
     return Draft(
-        "fault", decision.thought, code=decision.code, tool=decision.tool,
+        "fault", decision.thought, code=decision.code, tool=known,
         correction=correction(decision, definition.lang, names),
     )  # fmt: skip
 

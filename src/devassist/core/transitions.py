@@ -114,9 +114,7 @@ def apply(state: RunState | None, event: Event, seq: int, at: int) -> RunState:
     if state is None:
         if not isinstance(event, RunStarted) or seq != 0:
             raise IllegalTransition(f"a run begins with run_started at seq 0, not with {event.kind} at {seq}")
-        return RunState(
-            started=event, state=State.INIT, seq=0, at=at, transcript=(Entry("user", 0, event.message),)
-        )
+        return RunState(started=event, state=State.INIT, seq=0, at=at, transcript=(Entry("user", 0, event.message),))
     target = TABLE.get((state.state, event.kind))
     if target is None:
         raise IllegalTransition(f"{event.kind} is not legal in {state.state} (seq {seq})")

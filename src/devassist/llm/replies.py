@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import orjson
 
+from devassist.core.codec import sound
 from devassist.core.errors import ProviderError
 from devassist.core.messages import ModelReply, NativeCall
 from devassist.core.tool_deltas import CallAssembler
@@ -31,17 +32,6 @@ def loads(data: bytes) -> object:
             return cast("object", json.loads(data))
         except RecursionError:
             raise ValueError("nested too deeply") from None
-
-
-def sound(text: str) -> str:
-    """The text with surrogate pairs joined and lone halves replaced, so that it encodes to UTF-8."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
 
 
 def read_usage(usage: object) -> tuple[int, int]:

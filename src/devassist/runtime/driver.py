@@ -67,6 +67,7 @@ _CLOSING_TEXT = {
         "not_run": "此调用没有执行（{code}）。",
         "abandoned": "此调用的结果未知。",
         "happened": "经人工确认，此调用已经生效，没有返回结果。",
+        "tool_interrupted": "此调用多次执行都被中断，没有结果。",
     },
     "en": {
         "cancelled": "This call was cancelled and not made.",
@@ -74,6 +75,7 @@ _CLOSING_TEXT = {
         "not_run": "This call was not made ({code}).",
         "abandoned": "The outcome of this call is unknown.",
         "happened": "A person confirmed that this call took effect; its result was not given.",
+        "tool_interrupted": "This call was cut off each time that it was tried; it has no result.",
     },
 }
 
@@ -130,6 +132,14 @@ class Driver:
             if run.state.closed:
                 point("after_finish", run.stream)
             return
+
+    async def give_up(self, run: ActiveRun) -> None:
+        """Fail ``run``, which our own fault keeps from going on, after what is open is recorded as cut off."""
+        while isinstance(command := decide(run.state), CutModel | CutCall):
+            await self._do(run, command)
+        run.plan(self._failed(run, Fail("service_fault", 500)))
+        if await run.flush():
+            self._perform.bus.touch(run.stream)
 
     async def _timer_fired(self, run: ActiveRun) -> bool:
         """Whether the time that a wait named has come: that is a signal, so that it stands in the record."""
@@ -339,4 +349,6 @@ def _timeout_us(run: ActiveRun, tool: str) -> int:
 
 def _closing(run: ActiveRun, closing: str, code: str) -> str:
     texts = _CLOSING_TEXT[run.definition.lang]
-    return texts.get(closing, texts["not_run"]).format(code=code)
+    if closing == "not_run":
+        return texts.get(code, texts["not_run"]).format(code=code)
+    return texts[closing]

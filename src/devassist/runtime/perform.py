@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from devassist.core.answer import AnswerCleaner
 from devassist.core.chain import call_id
-from devassist.core.codec import json_text
-from devassist.core.errors import CallerError, ProviderError, ServiceFault
+from devassist.core.codec import json_text, sound
+from devassist.core.errors import CallerError, ProviderError, ServiceFault, TooLarge
 from devassist.core.events import DecidedCall, ModelFailed, ModelReplied, Outcome, ToolIntended, ToolReturned
 from devassist.core.interpret import Check, Draft, interpret
-from devassist.core.messages import ModelReply
+from devassist.core.messages import ModelReply, NativeCall
 from devassist.core.prompt import Prompt, native_json
 from devassist.core.release import ReleaseFilter
 from devassist.core.tooling import ToolFailure, ToolNeedsApproval, ToolOutcome, ToolResult, ToolRetry
@@ -24,6 +25,7 @@ from devassist.ports.model import Model, ModelRequest
 from devassist.ports.tools import CallContext, ToolBox
 from devassist.runtime.run import ActiveRun
 
+_WORD = re.compile(r"[A-Za-z0-9_.:/-]{1,64}")
 SHOWN_LIMIT = 20_000
 """Characters of a result that a model is shown; the whole result is stored."""
 
@@ -57,6 +59,7 @@ class Performer:
             return
         finally:
             self.bus.end(run.stream)
+        reply = _storable(reply)
         draft = interpret(reply, run.definition, self.check, run.state)
         run.fact(self._replied(run, of, reply, draft, self.clock.now_us() - started))
 
@@ -142,7 +145,11 @@ class Performer:
                 # The effect may have happened before the fault: that is a doubt, not a failure.
                 return ToolReturned(of, "unknown", self.clock.now_us() - started, code=error.code)
             return ToolReturned(of, "fault", self.clock.now_us() - started, code=error.code, status=error.status)
-        return _returned(run, of, outcome, self.clock.now_us() - started)
+        took = self.clock.now_us() - started
+        try:
+            return _returned(run, of, outcome, took)
+        except TooLarge as error:
+            return _returned(run, of, ToolFailure("tool_result_too_large", error.detail, error.status), took)
 
 
 def _returned(run: ActiveRun, of: int, outcome: ToolOutcome, took: int) -> ToolReturned:
@@ -164,6 +171,16 @@ def _returned(run: ActiveRun, of: int, outcome: ToolOutcome, took: int) -> ToolR
         case _:
             shown = outcome.reason
     return ToolReturned(of, kind, took, None, run.seal(shown), code, status)
+
+
+def _storable(reply: ModelReply) -> ModelReply:
+    """What is acted on is what is stored: no half characters, and of the finish reason a word, not a text."""
+    finish = reply.finish_reason
+    return replace(
+        reply, text=sound(reply.text), reasoning=sound(reply.reasoning),
+        calls=tuple(NativeCall(sound(c.id), sound(c.name), sound(c.arguments)) for c in reply.calls),
+        finish_reason=finish if finish is None or _WORD.fullmatch(finish) else "other",
+    )  # fmt: skip
 
 
 def cut_middle(text: str, limit: int) -> str:

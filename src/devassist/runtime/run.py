@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from devassist.core.chain import call_id
-from devassist.core.codec import b64
+from devassist.core.codec import b64, sound
 from devassist.core.definition import Definition, Request
-from devassist.core.errors import SeqMoved, Superseded
+from devassist.core.errors import SeqMoved, Superseded, Unavailable
 from devassist.core.event_codec import encode, refs
 from devassist.core.events import SIGNALS, Event, Fact, LateOutcome, RunStarted, ToolIntended, ToolReturned
 from devassist.core.heads import head_fields
@@ -19,9 +19,12 @@ from devassist.core.prompt import estimate_tokens
 from devassist.core.scope import Scope
 from devassist.core.transitions import RunState, apply
 from devassist.ports.clock import Clock
-from devassist.ports.journal import Append, Body, Journal
+from devassist.ports.journal import Append, Appended, Body, Journal
 from devassist.ports.vault import PUBLIC, Payload, Vault
 from devassist.runtime.view import Placed, decoded, texts_of
+
+PATIENCE_S = (0.1, 0.5, 2.0)
+"""Pauses between tries of an append that the store could not take."""
 
 
 class ActiveRun:
@@ -72,7 +75,8 @@ class ActiveRun:
         return known
 
     def seal(self, text: str, *, public: bool = False) -> str:
-        """Make ``text`` a payload of the run's domain; it is stored with the next append that commits."""
+        """Make ``text`` a payload of the run's domain, stored with the next append that commits. Raises TooLarge."""
+        text = sound(text)
         payload = self._vault.seal(PUBLIC if public else self.domain, text)
         self._payloads[payload.ref] = payload
         ref = b64(payload.ref)
@@ -103,7 +107,7 @@ class ActiveRun:
             head_fields(self.state), tuple(self._payloads.values()),
         )  # fmt: skip
         try:
-            done = await self._journal.append(self.scope, append)
+            done = await self._append(append)
         except SeqMoved:
             await self._catch_up()
             return False
@@ -119,6 +123,15 @@ class ActiveRun:
         self._payloads.clear()
         self._at = 0
         return True
+
+    async def _append(self, append: Append) -> Appended:
+        """Patient where the store cannot be written: an outcome in hand is worth some seconds of the lease."""
+        for pause in PATIENCE_S:
+            try:
+                return await self._journal.append(self.scope, append)
+            except Unavailable:
+                await self._clock.sleep(pause)
+        return await self._journal.append(self.scope, append)
 
     async def refresh(self) -> None:
         """Fold what others appended; used when an effect was cut off by a signal."""

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import inf
 from typing import Literal
 
-from devassist.core.codec import b64, unb64
+from devassist.core.codec import b64, sound, unb64
 from devassist.core.definition import Definition, Request
 from devassist.core.errors import DevAssistError, Draining, RunNotFound, Superseded
 from devassist.core.event_codec import encode
@@ -31,15 +31,16 @@ from devassist.runtime.faults import point
 from devassist.runtime.history import History
 from devassist.runtime.run import ActiveRun
 from devassist.runtime.view import Placed, RunView, load
+from devassist.runtime.waiting import Waiters
 
 log = logging.getLogger("devassist.runtime")
 
 SWEEP_S = 1.0
 LOOK_S = 0.1
 """How soon a waiter sees what another process did to its run."""
+MAX_FAULTS = 3
+"""Times that our own fault stops a run, before the run is failed: it would hold up its conversation for ever."""
 _MOST = 10_000
-RECENT = 128
-"""Ended runs that are kept in memory for followers."""
 _STATES = frozenset(str(s) for s in CLOSED)
 
 
@@ -86,11 +87,11 @@ class Service:
         self._clock, self._driver, self._history, self._bounds = clock, driver, history, bounds
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
         self._owned: dict[bytes, int] = {}
-        self._waiters: dict[bytes, list[asyncio.Future[RunView | None]]] = {}
+        self._waiters = Waiters()
         self._folded: dict[bytes, tuple[int, float]] = {}
+        self._faults = Counter[bytes]()
         self._newest = b""
         self._definitions: dict[int, tuple[Definition, str, Payload]] = {}
-        self._ended: OrderedDict[bytes, RunView] = OrderedDict()
         self._background: list[asyncio.Task[None]] = []
         self._draining = False
         self._drives = False
@@ -121,13 +122,7 @@ class Service:
             return
         self._draining = True
         self.bus.touch_all()
-        asyncio.get_running_loop().call_later(grace_s, self._let_go)
-
-    def _let_go(self) -> None:
-        for waiters in self._waiters.values():
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
+        asyncio.get_running_loop().call_later(grace_s, self._waiters.let_go)
 
     async def drain(self, grace_s: float = 5.0) -> None:
         """Stop accepting, let runs finish within ``grace_s``, then leave the rest to the next process. Idempotent."""
@@ -142,7 +137,7 @@ class Service:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.heads.release(SYSTEM, list(self._owned.items()))
-        self._let_go()
+        self._waiters.let_go()
 
     async def _every(self, seconds: float, action: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -203,8 +198,8 @@ class Service:
         conversation = start.conversation or f"c_{b64(self._clock.random(12))}"
         d = start.definition
         text, definition = self._public(d)
-        request_text = start.request.to_json()
-        request, message = self.vault.seal(domain, request_text), self.vault.seal(domain, start.message)
+        request_text, message_text = sound(start.request.to_json()), sound(start.message)
+        request, message = self.vault.seal(domain, request_text), self.vault.seal(domain, message_text)
         event = RunStarted(
             tenant=scope.tenant, domain=domain.hex(), actor=actor.hex(), agent=d.agent, definition=b64(definition.ref),
             request=b64(request.ref), message=b64(message.ref), conversation=conversation, limits=d.limits,
@@ -214,7 +209,7 @@ class Service:
             # Committed to under the key, or a guess at an erased message could be checked against it.
             digest=b64(self.vault.seal(domain, start.digest).ref) if start.idem and start.digest else None,
         )  # fmt: skip
-        texts = {event.definition: text, event.request: request_text, event.message: start.message}
+        texts = {event.definition: text, event.request: request_text, event.message: message_text}
         run = NewRun(
             stream, scope.tenant, actor, conversation, stream, Body(event.kind, encode(event), event), now,
             payloads=(definition, request, message), idem=unb64(event.idem) if event.idem else None,
@@ -246,27 +241,30 @@ class Service:
         task = asyncio.create_task(self._drive(stream, epoch, init, texts), name=f"run-{stream.hex()}")
         self._tasks[stream] = task
 
-    async def _drive(
-        self, stream: bytes, epoch: int, init: Placed | None, texts: dict[str, str] | None
-    ) -> None:
+    async def _drive(self, stream: bytes, epoch: int, init: Placed | None, texts: dict[str, str] | None) -> None:
         run: ActiveRun | None = None
         try:
             run = await self._driver.load(stream, epoch, None if init is None else [init], texts)
-            await self._driver.drive(run)
+            if self._faults[stream] < MAX_FAULTS or run.state.closed:
+                await self._driver.drive(run)
+            else:
+                await self._driver.give_up(run)
             await self._parked(run)
+            self._faults.pop(stream, None)
         except Superseded:
             self._owned.pop(stream, None)
             if run is not None:
                 await self._hand_over(run)
         except asyncio.CancelledError:
             raise
-        except Exception:  # one run's fault must not take the process down; its lease passes and it is tried again
+        except Exception as error:  # must not take the process down; the lease passes, and the run is tried again
             log.exception("run %s stopped with a fault of the service", stream.hex())
             self._owned.pop(stream, None)
+            self._faults[stream] += not (isinstance(error, DevAssistError) and error.retryable)
         finally:
             self._tasks.pop(stream, None)
             self._driver.forget(stream)
-            self._settle(stream, run)
+            self._waiters.settle(stream, run)
 
     async def _hand_over(self, run: ActiveRun) -> None:
         """Another drives the run now: what this one still has in hand goes to it."""
@@ -288,19 +286,6 @@ class Service:
         if epoch is not None:
             await self.heads.release(SYSTEM, [(run.stream, epoch)])
 
-    def _settle(self, stream: bytes, run: ActiveRun | None) -> None:
-        """Hand the run to whoever waits for it here, if it is closed or waits for a person; if not, they look again."""
-        view: RunView | None = None
-        if run is not None and (run.confirmed.closed or run.confirmed.state is State.AWAIT_APPROVAL):
-            view = RunView(stream, run.confirmed, run.placed, run.texts)
-            if run.confirmed.closed:
-                self._ended[stream] = view
-                if len(self._ended) > RECENT:
-                    self._ended.popitem(last=False)
-        for waiter in self._waiters.pop(stream, ()):
-            if not waiter.done():
-                waiter.set_result(view)
-
     async def _take(self, stream: bytes, *, aside: bool = False) -> None:
         """Claim a run and drive it, unless another has it. A process that was never opened only appends signals.
         ``aside``: it waits for its turn and is cancelled, so it ends where it stands."""
@@ -314,11 +299,13 @@ class Service:
     async def sweep(self) -> None:
         """Take over what is due: woken, timed out, abandoned by a dead driver, or next in its conversation."""
         now = self._clock.now_us()
+        wanted: list[bytes] = []
         for head in await self.heads.due(SYSTEM, now, _MOST):
             seq, until = self._folded.get(head.stream, (-1, 0))
             nothing_new = seq == head.head_seq and now < until
             if head.stream not in self._tasks and not nothing_new:
-                await self._take(head.stream)
+                wanted.append(head.stream)
+        await asyncio.gather(*map(self._take, wanted))  # claims made together share a commit
         if self._tasks:
             news = HeadQuery(states=("INIT", "LLM_DECIDE", "TOOL_EXECUTE"), limit=_MOST)
             for head in await self.heads.list(SYSTEM, news):
@@ -346,34 +333,19 @@ class Service:
                 head = await self.heads.head(scope, stream)
                 if head.state in _STATES or head.state == "AWAIT_APPROVAL":
                     return await load(self.journal, scope, stream)
-            view = await self._settled(stream)
+            view = await self._waiters.next(stream, None if stream in self._tasks else LOOK_S)
             if view is not None:
                 return view
             if self._draining:
                 raise Draining("the service is shutting down; the run goes on after the restart, ask for it by its id")
 
-    async def _settled(self, stream: bytes) -> RunView | None:
-        """What ``_settle`` gives; None when it is time to look at the journal again."""
-        waiter: asyncio.Future[RunView | None] = asyncio.get_running_loop().create_future()
-        self._waiters.setdefault(stream, []).append(waiter)
-        try:
-            async with asyncio.timeout(None if stream in self._tasks else LOOK_S):
-                return await waiter
-        except TimeoutError:
-            return None
-        finally:
-            left = [w for w in self._waiters.pop(stream, ()) if w is not waiter]
-            if left:
-                self._waiters[stream] = left
-
     def recent(self, stream: bytes) -> RunView | None:
         """A run that ended here a moment ago, as it was driven: spares followers the reading."""
-        return self._ended.get(stream)
+        return self._waiters.recent(stream)
 
     def forget(self, domain: bytes) -> None:
         """An erased domain's runs are not kept in memory either."""
-        for stream in [s for s, view in self._ended.items() if view.state.started.domain == domain.hex()]:
-            del self._ended[stream]
+        self._waiters.forget(domain)
 
     async def view(self, scope: Scope, stream: bytes) -> RunView:
         """The run as the journal has it now. Raises RunNotFound."""
@@ -408,5 +380,3 @@ def _waits(head: Head) -> bool:
 
 def _digest(text: str) -> str:
     return b64(sha256(text.encode()).digest())
-
-
