@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +43,7 @@ class Fakes:
                 ToolSpec("pay", "Needs a person.", schema("amount", amount={"type": "integer"}), needs_approval=True),
                 self.pay,
             ),
+            self._tool("nap", schema("seconds", seconds={"type": "number"}), self.nap),
             self._tool("big", schema("size", size={"type": "integer"}), self.large),
         ]
 
@@ -64,6 +66,10 @@ class Fakes:
         finally:
             self.sleeping -= 1
         return {"slept": seconds}
+
+    def nap(self, seconds: float) -> dict[str, Any]:
+        time.sleep(seconds)
+        return {"napped": seconds}
 
     async def pay(self, amount: int) -> dict[str, Any]:
         self.calls.append(("pay", {"amount": amount}))

@@ -20,6 +20,7 @@ RULES: list[dict[str, Any]] = [
     {"match": "^both", "replies": [{"calls": [
         {"id": "a", "name": "wait", "arguments": {"seconds": 600}},
         {"id": "b", "name": "search_docs", "arguments": {"query": "y"}}]}, final("done")]},
+    {"match": "^nap", "replies": [call("nap", seconds=1.0), final("napped")]},
     {"match": "^pay", "replies": [call("pay", "it is due", amount=7), final("paid")]},
     {"replies": [final("hello")]},
 ]  # fmt: skip
@@ -93,6 +94,18 @@ async def test_while_a_tool_sleeps(api: Api, live: Live) -> None:
     assert page.steps[0, 0]["error"] == step["error"]
 
 
+async def test_while_a_tool_blocks_a_thread(api: Api, live: Live) -> None:
+    """A handler that cannot be interrupted does not hold the run up, and what it returns later goes nowhere."""
+    page, reading = await begin(api, "nap", "step_started")
+    run, took = await cancel(api, page.meta["trace_id"])
+    await reading
+    assert took < 0.9
+    assert (run["status"], run["usage"]["model_calls"]) == ("cancelled", 1)
+    await asyncio.sleep(1.1)
+    assert (await api.get(f"/runs/{run['trace_id']}")).json == run
+    assert tasks_of(live, run["trace_id"]) == []
+
+
 async def test_a_call_that_had_not_begun_is_no_doubt(api: Api) -> None:
     """Of two calls the second was never made, and says so."""
     page, reading = await begin(api, "both", "step_started")
@@ -138,7 +151,7 @@ async def test_a_run_that_ended_keeps_its_answer(api: Api) -> None:
 
 
 async def test_a_waiting_message_can_be_withdrawn(api: Api) -> None:
-    """Cancelling a run that waits for its turn is answered at once; it never calls the model, and others go on."""
+    """A run that waits for its turn is cancelled at once, without its turn; the one before it goes on."""
     FAKES.began.clear()
     first = asyncio.create_task(api.watch("sleep", conversation_id="queue"))
     await asyncio.to_thread(FAKES.began.wait, 10)
@@ -146,11 +159,12 @@ async def test_a_waiting_message_can_be_withdrawn(api: Api) -> None:
     rows: list[Any] = []
     while len(rows) < 2:
         rows = (await api.get("/admin/agent-traces?conversation_id=queue")).json["traces"]
-    _, took = await cancel(api, rows[0]["trace_id"])
-    assert took < 1
+    run, took = await cancel(api, rows[0]["trace_id"])
+    assert (run["status"], run["usage"]["model_calls"]) == ("cancelled", 0)
+    assert took < 2
+    assert await second == run
+    assert (await api.get(f"/runs/{rows[1]['trace_id']}")).json["status"] == "running"
     await cancel(api, rows[1]["trace_id"])
-    answer = await second
-    assert (answer["status"], answer["usage"]["model_calls"]) == ("cancelled", 0)
     page = await first
     assert page.end is not None
     assert page.end["status"] == "cancelled"

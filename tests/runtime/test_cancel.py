@@ -25,7 +25,7 @@ from devassist.core.states import State
 from devassist.core.tooling import ToolSpec
 from devassist.runtime.view import RunView
 from devassist.tools.registry import Tool
-from tests.runtime.read import Recording, kinds, of, parked, signal
+from tests.runtime.read import Recording, head, kinds, of, parked, signal
 from tests.runtime.rig import USER, Rig, rig
 from tests.runtime.world import TEXT, World, call, final, forever, until
 
@@ -147,18 +147,31 @@ async def test_while_it_waits_for_a_person() -> None:
 
 
 async def test_while_it_waits_for_its_turn() -> None:
-    """It keeps its place, and ends as soon as its turn comes, without a model call; the one behind it goes on."""
+    """It ends where it stands, without a model call; the ones before and behind it are not touched."""
     model = Watched(lambda r: STREAMING if r.messages[-1].content == "first" else final("Third."))
     async with rig(model) as made:
         first = await begun(made, lambda: model.running, message="first", conversation="c")
         second = (await made.service.start(USER, made.start_run("second", "c"))).stream
         third = (await made.service.start(USER, made.start_run("third", "c"))).stream
-        assert await made.service.cancel(USER, second)
-        await cancelled(made, first)
-        view = await made.service.wait(USER, second)
+        view = await cancelled(made, second)
         assert kinds(view) == ["run_started", "cancel_requested", "run_aborted"]
+        assert [(await head(made, stream)).driving for stream in (first, third)] == [True, False]
+        await cancelled(made, first)
         assert (await made.service.wait(USER, third)).state.state is State.FINAL_ANSWER
     assert [r.messages[-1].content for r in model.requests] == ["first", "third"]
+
+
+async def test_from_another_process_while_it_waits_behind_a_person() -> None:
+    """Nothing is driven in this process, and the sweep sees the cancel all the same."""
+    world = World()
+    async with rig([call("pay")], [world.tool("pay", "once", needs_approval=True)]) as made:
+        first = await made.ask("first", "c")
+        second = (await made.service.start(USER, made.start_run("second", "c"))).stream
+        await until(lambda: not made.service._tasks)
+        await signal(made, second, CancelRequested("cancel:x", ACTOR))
+        await made.service.sweep()
+        assert (await made.service.wait(USER, second)).state.state is State.ABORTED
+        assert (await head(made, first.stream)).state == "AWAIT_APPROVAL"
 
 
 async def test_after_the_end_it_is_a_no_op() -> None:

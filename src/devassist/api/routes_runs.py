@@ -193,7 +193,7 @@ async def cancel(request: Request, trace_id: str) -> Response:
     """Ask that the run end; a no-op on a run that has ended."""
     s, scope = services(request), identity(request)
     stream = trace(trace_id)
-    if await s.service.cancel(scope, stream) and (await s.heads.head(scope, stream)).driving:
+    if await s.service.cancel(scope, stream):
         with suppress(TimeoutError, Draining):
             async with asyncio.timeout(_CANCEL_S):
                 await s.service.wait(scope, stream)

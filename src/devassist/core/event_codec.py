@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, fields
+from json.encoder import encode_basestring as quoted
+from operator import attrgetter
 from typing import Any, cast
 
-from devassist.core.codec import canonical
+from devassist.core.codec import MAX_INT, NotCanonical, canonical
 from devassist.core.errors import JournalCorrupt, UnknownEventKind
 from devassist.core.events import (
     CLASSES,
@@ -30,8 +32,15 @@ UPCASTERS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {
 _REQUIRED: dict[str, frozenset[str]] = {
     cls.kind: frozenset(f.name for f in fields(cls) if f.default is MISSING) for cls in CLASSES
 }
-_DEFAULTS: dict[str, tuple[tuple[str, Any], ...]] = {
-    cls.kind: tuple((f.name, f.default) for f in fields(cls)) for cls in CLASSES
+_DEFAULTS: dict[str, dict[str, Any]] = {cls.kind: {f.name: f.default for f in fields(cls)} for cls in CLASSES}
+_MEMBERS: dict[str, list[tuple[str, Any]]] = {
+    kind: [(f'"{name}":', defaults.get(name, MISSING)) for name in sorted(("k", "v", *defaults))]
+    for kind, defaults in _DEFAULTS.items()
+}
+"""The members of a body in canonical order: what stands before the value, and the value that is left out."""
+_VALUES: dict[str, Callable[[Event], tuple[Any, ...]]] = {
+    kind: attrgetter(*({"k": "kind", "v": "version"}.get(name, name) for name in sorted(("k", "v", *defaults))))
+    for kind, defaults in _DEFAULTS.items()
 }
 _NESTED: dict[tuple[str, str], type[Any]] = {
     ("model_intended", "history"): Past,
@@ -58,14 +67,31 @@ def refs(event: Event) -> list[str]:
 
 
 def encode(event: Event) -> bytes:
-    """The canonical body of ``event``; fields at their default are left out."""
+    """The canonical body of ``event``; fields at their default are left out. Raises NotCanonical.
+
+    Written member by member: this happens for every event, and costs half of what ``canonical`` does.
+    """
     kind = event.kind
-    body: dict[str, Any] = {"k": kind, "v": event.version}
-    for name, default in _DEFAULTS[kind]:
-        value = getattr(event, name)
-        if value is not default and value != default:
-            body[name] = value
-    return canonical(body)
+    members = [
+        before + _json(value)
+        for (before, default), value in zip(_MEMBERS[kind], _VALUES[kind](event), strict=True)
+        if value is not default and value != default
+    ]
+    try:
+        return f"{{{','.join(members)}}}".encode()
+    except UnicodeEncodeError as error:
+        raise NotCanonical(f"a string holds a lone surrogate at character {error.start}") from None
+
+
+def _json(value: Any) -> str:
+    """What ``canonical`` writes for a member's value, without its checks where the type says enough."""
+    if type(value) is str:
+        return quoted(value)
+    if type(value) is int and -MAX_INT <= value <= MAX_INT:
+        return str(value)
+    if isinstance(value, tuple):
+        return f"[{','.join([_json(item) for item in cast('tuple[Any, ...]', value)])}]"
+    return canonical(value).decode()
 
 
 def _tuples(items: list[Any], nested: type[Any] | None) -> tuple[Any, ...]:
@@ -94,7 +120,6 @@ def decode(body: dict[str, Any]) -> Event:
             data["limits"] = Limits(*data["limits"])
         return cls(**data)
     except TypeError as error:
-        known: set[str] = {name for name, _ in _DEFAULTS[cls.kind]}
-        missing, unknown = _REQUIRED[cls.kind] - data.keys(), data.keys() - known
+        missing, unknown = _REQUIRED[cls.kind] - data.keys(), data.keys() - _DEFAULTS[cls.kind].keys()
         wrong = f"missing {sorted(missing)}, unknown {sorted(unknown)}" if missing or unknown else str(error)
         raise JournalCorrupt(f"{kind}: {wrong}") from None

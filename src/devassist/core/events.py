@@ -359,5 +359,7 @@ SIGNALS: frozenset[str] = frozenset(
     cls.kind for cls in (CancelRequested, ApprovalGiven, SettlementGiven, TimerFired, ChildFinished, LateOutcome)
 )
 TERMINAL: frozenset[str] = frozenset({"run_finished", "run_failed", "run_aborted"})
+CORE_FLAGS: frozenset[str] = frozenset()
+"""Numbered changes of the core's behaviour that this build knows; a run with another flag is left to another worker."""
 SCHEMA_GENERATION = 1
 """Rises with every new kind or version; a worker leaves runs of a later generation untouched."""

@@ -43,6 +43,10 @@ _TEXTS: dict[str, dict[Lang, str]] = {
         "zh": "某个操作的结果未知，运行已放弃。",
         "en": "The run was given up: the outcome of a call is unknown.",
     },
+    "text_erased": {
+        "zh": "此运行的文本已应要求删除，运行就此结束。",
+        "en": "The run ends here: its texts were erased.",
+    },
     "service_fault": {"zh": "服务自身出错。", "en": "The service itself failed."},
 }
 _PROVIDER: dict[Lang, str] = {"zh": "模型服务出错。", "en": "The model provider failed."}

@@ -65,10 +65,13 @@ class Graph(NamedTuple):
 
 _SPECIAL = re.compile(r"[^0-9A-Za-z\u4e00-\u9fff ]|\A | \Z|(?<= ) ")
 """What may need an entity: all but letters, digits, ideographs and single spaces between them."""
+_ENTITIES = {c: c if c.isalnum() else f"#{ord(c)};" for c in map(chr, range(128))}
 
 
 def shown(label: str, limit: int = LABEL) -> str:
     """What a reader sees of ``label``."""
+    if len(label) <= limit and label.isprintable():
+        return label
     begun = label[: 2 * limit + 2]  # a line end of two characters becomes one
     text = _UNSHOWN.sub("\ufffd", _LINE_END.sub("↵", begun).replace("\t", " "))
     return text if len(text) <= limit else f"{text[:limit]}…"
@@ -76,16 +79,15 @@ def shown(label: str, limit: int = LABEL) -> str:
 
 def escape(label: str, limit: int = LABEL) -> str:
     """``label`` as it may stand between quotes; spaces at its ends, and repeated ones, are kept."""
-    return _SPECIAL.sub(_entity, shown(label, limit))
+    return _SPECIAL.sub(_written, shown(label, limit))
 
 
-def _entity(match: re.Match[str]) -> str:
-    c = match[0]
-    return c if _plain(c) else f"#{ord(c)};"
+def _written(match: re.Match[str]) -> str:
+    return _ENTITIES.get(match[0]) or _beyond_ascii(match[0])
 
 
-def _plain(c: str) -> bool:
-    return c.isalnum() if c.isascii() else c.isprintable() and c not in _PLACEHOLDERS
+def _beyond_ascii(c: str) -> str:
+    return c if c.isprintable() and c not in _PLACEHOLDERS else f"#{ord(c)};"
 
 
 def characters(text: str) -> int:

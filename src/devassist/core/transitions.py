@@ -147,15 +147,16 @@ def _own(state: RunState, target: State, seq: int, at: int, **changes: Any) -> R
     return state._replace(state=target, seq=seq, at=at, driven=driven, moved=at, epoch=epoch, wake_at=-1, **changes)
 
 
-def _need(condition: bool, message: str) -> None:
+def _need(condition: bool, message: str, *values: object) -> None:
+    """``values`` are set into ``message`` only where it is needed."""
     if not condition:
-        raise IllegalTransition(message)
+        raise IllegalTransition(message.format(*values))
 
 
 def _model_intended(s: RunState, e: ModelIntended, target: State, seq: int, at: int) -> RunState:
-    _need(s.open_model < 0, f"model_intended at {seq}: the attempt of seq {s.open_model} is open")
-    _need(all(c.phase == "done" for c in s.calls), f"model_intended at {seq}: a call has no result")
-    _need(e.attempt == s.attempts + 1, f"model_intended at {seq}: attempt {e.attempt} after {s.attempts}")
+    _need(s.open_model < 0, "model_intended at {}: the attempt of seq {} is open", seq, s.open_model)
+    _need(all(c.phase == "done" for c in s.calls), "model_intended at {}: a call has no result", seq)
+    _need(e.attempt == s.attempts + 1, "model_intended at {}: attempt {} after {}", seq, e.attempt, s.attempts)
     transcript = s.transcript
     if e.history:
         past = tuple(Entry("past", seq, p.ref, p.role) for p in e.history)
@@ -168,7 +169,7 @@ def _model_intended(s: RunState, e: ModelIntended, target: State, seq: int, at: 
 
 
 def _model_replied(s: RunState, e: ModelReplied, target: State, seq: int, at: int) -> RunState:
-    _need(e.of == s.open_model, f"model_replied at {seq} is of {e.of}, the open attempt is {s.open_model}")
+    _need(e.of == s.open_model, "model_replied at {} is of {}, the open attempt is {}", seq, e.of, s.open_model)
     name = "fault" if e.decision == "fault" else ""
     transcript = (*s.transcript, Entry("reply", seq, e.reply, name, e.native, s.step, e.discarded))
     corrections = 0
@@ -185,7 +186,7 @@ def _model_replied(s: RunState, e: ModelReplied, target: State, seq: int, at: in
 
 
 def _model_failed(s: RunState, e: ModelFailed, target: State, seq: int, at: int) -> RunState:
-    _need(e.of == s.open_model, f"model_failed at {seq} is of {e.of}, the open attempt is {s.open_model}")
+    _need(e.of == s.open_model, "model_failed at {} is of {}, the open attempt is {}", seq, e.of, s.open_model)
     cut = e.code == CUT_OFF
     return _own(
         s, target, seq, at, cut=cut, open_model=-1, last_failure=e, failures=s.failures + (not cut), cuts=s.cuts + cut,
@@ -208,16 +209,17 @@ def _with_call(s: RunState, index: int, new: CallState) -> tuple[CallState, ...]
 
 
 def _open_call(s: RunState, decision: int, index: int, seq: int) -> CallState:
-    _need(decision == s.reply_seq and 0 <= index < len(s.calls), f"seq {seq}: no call {index} of decision {decision}")
+    there = decision == s.reply_seq and 0 <= index < len(s.calls)
+    _need(there, "seq {}: no call {} of decision {}", seq, index, decision)
     call = s.calls[index]
-    _need(call.phase != "done", f"seq {seq}: call {index} of decision {decision} is closed")
+    _need(call.phase != "done", "seq {}: call {} of decision {} is closed", seq, index, decision)
     return call
 
 
 def _tool_intended(s: RunState, e: ToolIntended, target: State, seq: int, at: int) -> RunState:
     c = _open_call(s, e.decision, e.call, seq)
-    _need(c.phase != "running", f"tool_intended at {seq}: an attempt of call {e.call} is open")
-    _need(e.attempt == c.attempts + 1, f"tool_intended at {seq}: attempt {e.attempt} after {c.attempts}")
+    _need(c.phase != "running", "tool_intended at {}: an attempt of call {} is open", seq, e.call)
+    _need(e.attempt == c.attempts + 1, "tool_intended at {}: attempt {} after {}", seq, e.attempt, c.attempts)
     approved = c.approved or c.answer == "approve"
     new = CallState(
         c.call._replace(args=e.args), "running", seq, e.attempt, approved=approved, deadline=e.deadline
@@ -231,7 +233,7 @@ def _tool_intended(s: RunState, e: ToolIntended, target: State, seq: int, at: in
 
 def _tool_returned(s: RunState, e: ToolReturned, target: State, seq: int, at: int) -> RunState:
     index = next((i for i, c in enumerate(s.calls) if c.intent == e.of and c.phase == "running"), -1)
-    _need(index >= 0, f"tool_returned at {seq} is of {e.of}, which is not an open attempt")
+    _need(index >= 0, "tool_returned at {} is of {}, which is not an open attempt", seq, e.of)
     return _outcome(s, index, e, target, seq, at)
 
 
@@ -276,7 +278,7 @@ def _observed(s: RunState, seq: int, shown: str, index: int) -> tuple[Entry, ...
 
 def _call_closed(s: RunState, e: CallClosed, target: State, seq: int, at: int) -> RunState:
     c = _open_call(s, e.decision, e.call, seq)
-    _need(c.phase != "running", f"call_closed at {seq}: the attempt of call {e.call} has no outcome")
+    _need(c.phase != "running", "call_closed at {}: the attempt of call {} has no outcome", seq, e.call)
     transcript = s.transcript if e.shown is None else _observed(s, seq, e.shown, e.call)
     new = c._replace(phase="done", code=e.code, digest=None, answer=None, closing=e.closing)
     doubts = _settled(s, c.intent) if e.closing == "happened" else s.doubts
@@ -301,8 +303,8 @@ def _ended(s: RunState, e: Event, target: State, seq: int, at: int) -> RunState:
 
 
 def _no_attempt(s: RunState, e: Event, seq: int) -> None:
-    _need(s.open_model < 0, f"{e.kind} at {seq}: the model attempt of seq {s.open_model} has no outcome")
-    _need(all(c.phase != "running" for c in s.calls), f"{e.kind} at {seq}: a tool attempt has no outcome")
+    _need(s.open_model < 0, "{} at {}: the model attempt of seq {} has no outcome", e.kind, seq, s.open_model)
+    _need(all(c.phase != "running" for c in s.calls), "{} at {}: a tool attempt has no outcome", e.kind, seq)
 
 
 def _signal(s: RunState, e: Event, target: State, seq: int, at: int) -> RunState:

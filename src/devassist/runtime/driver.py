@@ -133,11 +133,11 @@ class Driver:
                 point("after_finish", run.stream)
             return
 
-    async def give_up(self, run: ActiveRun) -> None:
-        """Fail ``run``, which our own fault keeps from going on, after what is open is recorded as cut off."""
+    async def give_up(self, run: ActiveRun, code: str, status: int) -> None:
+        """Fail ``run``, which cannot go on, after what is open is recorded as cut off."""
         while isinstance(command := decide(run.state), CutModel | CutCall):
             await self._do(run, command)
-        run.plan(self._failed(run, Fail("service_fault", 500)))
+        run.plan(self._failed(run, Fail(code, status)))
         if await run.flush():
             self._perform.bus.touch(run.stream)
 

@@ -47,7 +47,9 @@ class ActiveRun:
         started: RunStarted = state.started
         self.domain = bytes.fromhex(started.domain)
         self.definition = definition or Definition.from_json(texts[started.definition])
-        self.request = Request.from_json(texts[started.request])
+        # Erased while it was open: only our own fixed sentences are still sealed, as public ones.
+        self.erased = started.request not in texts or started.message not in texts
+        self.request = Request("", "agent", "") if self.erased else Request.from_json(texts[started.request])
         self._facts: list[Event] = []
         self._plans: list[Event] = []
         self._payloads: dict[bytes, Payload] = {}
@@ -77,7 +79,7 @@ class ActiveRun:
     def seal(self, text: str, *, public: bool = False) -> str:
         """Make ``text`` a payload of the run's domain, stored with the next append that commits. Raises TooLarge."""
         text = sound(text)
-        payload = self._vault.seal(PUBLIC if public else self.domain, text)
+        payload = self._vault.seal(PUBLIC if public or self.erased else self.domain, text)
         self._payloads[payload.ref] = payload
         ref = b64(payload.ref)
         self.texts[ref] = text

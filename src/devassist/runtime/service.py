@@ -18,7 +18,7 @@ from devassist.core.codec import b64, sound, unb64
 from devassist.core.definition import Definition, Request
 from devassist.core.errors import DevAssistError, Draining, RunNotFound, Superseded
 from devassist.core.event_codec import encode
-from devassist.core.events import CancelRequested, RunStarted
+from devassist.core.events import CORE_FLAGS, CancelRequested, RunStarted
 from devassist.core.ids import uuid7
 from devassist.core.scope import SYSTEM, Scope
 from devassist.core.states import CLOSED, State
@@ -245,10 +245,12 @@ class Service:
         run: ActiveRun | None = None
         try:
             run = await self._driver.load(stream, epoch, None if init is None else [init], texts)
-            if self._faults[stream] < MAX_FAULTS or run.state.closed:
+            if run.state.closed or (self._faults[stream] < MAX_FAULTS and not run.erased):
                 await self._driver.drive(run)
+            elif run.erased:
+                await self._driver.give_up(run, "text_erased", 410)
             else:
-                await self._driver.give_up(run)
+                await self._driver.give_up(run, "service_fault", 500)
             await self._parked(run)
             self._faults.pop(stream, None)
         except Superseded:
@@ -291,6 +293,9 @@ class Service:
         ``aside``: it waits for its turn and is cancelled, so it ends where it stands."""
         if stream in self._tasks or self._draining or not self._drives:
             return
+        head = await self.heads.head(SYSTEM, stream)
+        if head.flags and not CORE_FLAGS.issuperset(head.flags.split(",")):
+            return
         now = self._clock.now_us()
         epoch = await self.heads.claim(SYSTEM, stream, now, now + self._lease_us, aside=aside)
         if epoch is not None:
@@ -306,13 +311,12 @@ class Service:
             if head.stream not in self._tasks and not nothing_new:
                 wanted.append(head.stream)
         await asyncio.gather(*map(self._take, wanted))  # claims made together share a commit
-        if self._tasks:
-            news = HeadQuery(states=("INIT", "LLM_DECIDE", "TOOL_EXECUTE"), limit=_MOST)
-            for head in await self.heads.list(SYSTEM, news):
-                if head.wake_at and head.stream in self._tasks:
-                    await self._driver.notice(head.stream)
-                elif head.wake_at and _waits(head) and await self._is_cancelled(head.stream):
-                    await self._take(head.stream, aside=True)
+        busy = ("LLM_DECIDE", "TOOL_EXECUTE") if self._tasks else ()
+        for head in await self.heads.list(SYSTEM, HeadQuery(states=("INIT", *busy), limit=_MOST)):
+            if head.wake_at and head.stream in self._tasks:
+                await self._driver.notice(head.stream)
+            elif head.wake_at and _waits(head) and await self._is_cancelled(head.stream):
+                await self._take(head.stream, aside=True)
 
     async def _is_cancelled(self, stream: bytes) -> bool:
         news = await self.journal.read(SYSTEM, stream, 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
@@ -20,6 +21,7 @@ from devassist.core.codec import b64, unb64
 from devassist.core.errors import JournalCorrupt, PayloadErased, PayloadMissing, RunNotFound, Unavailable
 from devassist.core.ids import uuid7
 from devassist.core.scope import Scope
+from devassist.core.states import OPEN
 from devassist.ports.journal import Append, Appended, Begun, Body, Head, HeadQuery, NewRun, Record, StreamKind
 from devassist.ports.vault import DomainName, Payload, Vault
 from devassist.store import journal_ops as ops
@@ -31,9 +33,12 @@ from devassist.store.writer import Writer
 
 SQL = ops.SQL
 PORTION = 500
+REMEMBERED = 20_000
+"""References that are known to be stored, so that their payloads are not handed over again."""
 MINIMUM_SQLITE = (3, 51, 3)
 """Before this version WAL could corrupt a file that two processes use (the WAL-reset bug)."""
 _POLL_S = 0.25
+_OPEN = frozenset(str(s) for s in OPEN)
 
 
 def open_database(path: Path) -> Database:
@@ -55,7 +60,7 @@ class SqliteJournal:
         self._changed = asyncio.Event()
         self._texts = TextCache()
         self._ring = Ring()
-        self._stored: dict[bytes, None] = {}
+        self._stored: OrderedDict[bytes, None] = OrderedDict()  # a plain dict is slow to find its first key again
         db = open_database(path)
         db.execute(script("journal_schema.sql"))
         self._reader = open_database(path)
@@ -182,8 +187,8 @@ class SqliteJournal:
             self._stored[p.ref] = None
             if p.text is not None:
                 self._texts.put(p.ref, p.domain, p.text)
-        while len(self._stored) > 20_000:
-            del self._stored[next(iter(self._stored))]
+        while len(self._stored) > REMEMBERED:
+            self._stored.popitem(last=False)
 
     # -- Heads ---------------------------------------------------------------------------------------------------
 
@@ -210,6 +215,8 @@ class SqliteJournal:
         if query.states:
             where.append(f"state IN ({', '.join('?' * len(query.states))})")
             values += query.states
+            if _OPEN.issuperset(query.states):
+                where.append(ops.OPEN_SQL)  # in the words of the partial index, so that it is used
         if query.roots_only:
             where.append("root = stream")
         sql = f"SELECT * FROM heads WHERE {' AND '.join(where)} ORDER BY stream DESC LIMIT ?"

@@ -35,7 +35,7 @@ UPDATE heads SET head_seq = ?, head_hash = ?, head_at = ?, wake_at = ? WHERE str
 UPDATE heads SET head_seq = ?, head_hash = ?, head_at = ? WHERE stream = ?;
 
 -- name: oldest_waiting
-SELECT stream FROM heads
+SELECT stream FROM heads INDEXED BY heads_turn
 WHERE tenant = ? AND actor = ? AND conversation = ? AND stream <> ?
   AND state IN ('INIT', 'LLM_DECIDE', 'TOOL_EXECUTE', 'AWAIT_APPROVAL', 'WAIT')
 ORDER BY stream LIMIT 1;

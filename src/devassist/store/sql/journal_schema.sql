@@ -55,6 +55,9 @@ CREATE UNIQUE INDEX IF NOT EXISTS heads_driving ON heads(tenant, actor, conversa
   WHERE driving = 1 AND conversation IS NOT NULL;
 CREATE INDEX IF NOT EXISTS heads_turn ON heads(tenant, actor, conversation, stream)
   WHERE state IN ('INIT', 'LLM_DECIDE', 'TOOL_EXECUTE', 'AWAIT_APPROVAL', 'WAIT');
+-- The sweep looks at open runs every second, however many have ended.
+CREATE INDEX IF NOT EXISTS heads_open ON heads(stream)
+  WHERE state IN ('INIT', 'LLM_DECIDE', 'TOOL_EXECUTE', 'AWAIT_APPROVAL', 'WAIT');
 CREATE INDEX IF NOT EXISTS heads_conversation ON heads(tenant, actor, conversation, stream)
   WHERE conversation IS NOT NULL;
 
