@@ -1,0 +1,1 @@
+"""DevAssist: ReAct agents whose every decision is on record before it takes effect."""

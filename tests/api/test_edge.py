@@ -12,6 +12,7 @@ from tests.api.kit import Api, Live, calling, raw, serving
 
 MARK = "sekret-7f3a"
 LIMIT = 65536
+OWN = ["http://localhost:3000", "http://127.0.0.1:8000", "http://[::1]:1", "https://DevAssist.example"]
 
 
 @pytest.fixture(scope="module")
@@ -204,6 +205,24 @@ async def test_other_hosts_are_refused(live: Live, host: str) -> None:
     assert (status, json.loads(body)["code"]) == (400, "host_not_allowed")
     assert b"x-request-id: r-1" in head.lower()
     assert json.loads(body)["request_id"] == "r-1"
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost.evil.example", "file://", "x"])
+@pytest.mark.parametrize("path", ["/agent", "/chat?stream=true", "/runs/00000000000000000000000000000000/cancel"])
+async def test_pages_from_elsewhere_change_nothing(api: Api, live: Live, path: str, origin: str) -> None:
+    """A web page that posts to this machine from a browser begins no run, though it needs no permission to send."""
+    before = live.ask(live.services.journal.tip())
+    headers = {"Origin": origin, "Content-Type": "text/plain"}
+    problem(await api.send("POST", path, data=b'{"message": "hi"}', headers=headers), 403, "origin_not_allowed")
+    assert live.ask(live.services.journal.tip()) == before
+
+
+@pytest.mark.parametrize("origin", OWN)
+async def test_our_own_pages_may_ask(api: Api, origin: str) -> None:
+    """Pages of this machine and of the listed hosts are served, on any port."""
+    reply = await api.post("/agent", {"message": "你好"}, headers={"Origin": origin})
+    assert reply.json["status"] == "succeeded"
+    assert reply.headers["X-Content-Type-Options"] == "nosniff"
 
 
 async def test_the_request_id_is_the_callers_or_a_new_one(api: Api) -> None:

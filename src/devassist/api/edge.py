@@ -1,4 +1,4 @@
-"""The outermost layer, plain ASGI: request ids, allowed hosts, the body limit, and counting requests."""
+"""The outermost layer, plain ASGI: request ids, allowed hosts and origins, the body limit, and counting requests."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ from devassist.ports.metrics import Metrics
 
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Edge:
-    """Refuses foreign hosts (DNS rebinding) with 400 and bodies over the limit with 413, before anything is read."""
+    """Refuses, before anything is read: foreign hosts (DNS rebinding) with 400, requests by pages of foreign origins
+    that would change something (a browser sends a form or ``text/plain`` anywhere, unasked) with 403, and bodies over
+    the limit with 413."""
 
     def __init__(self, app: ASGIApp, *, max_body: int, allowed_hosts: frozenset[str]) -> None:
         self._app, self._max_body = app, max_body
@@ -42,7 +45,9 @@ class Edge:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"].append((b"x-request-id", scope["devassist.request_id"].encode()))
+                message["headers"] += [
+                    (b"x-request-id", scope["devassist.request_id"].encode()), (b"x-content-type-options", b"nosniff"),
+                ]  # fmt: skip
             await send(message)
 
         try:
@@ -55,17 +60,25 @@ class Edge:
 
     def _refuse(self, scope: Scope, headers: dict[bytes, bytes]) -> ASGIApp | None:
         host = headers.get(b"host", b"").decode("latin-1").lower()
-        name = _name_of(host)
-        if host and not is_loopback(name) and name not in self._hosts:
-            return problem(
-                400, "host_not_allowed", "Host not allowed",
-                f"the Host header names {name[:100]!r}; add it to DEVASSIST_ALLOWED_HOSTS to serve it",
-                instance=scope["path"], request_id=scope["devassist.request_id"],
-            )  # fmt: skip
+        if host and not self._is_ours(host):
+            return self._no(scope, 400, "host_not_allowed", "Host not allowed", f"the Host header names {host[:100]!r}")
+        origin = headers.get(b"origin", b"").decode("latin-1").lower()
+        if origin and scope["method"] not in _SAFE_METHODS and not self._is_ours(origin.partition("://")[2]):
+            said = f"a page of {origin[:100]!r} asks"
+            return self._no(scope, 403, "origin_not_allowed", "Origin not allowed", said)
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self._max_body:
             return _too_large(Request(scope), self._max_body)
         return None
+
+    def _is_ours(self, host: str) -> bool:
+        name = _name_of(host)
+        return is_loopback(name) or name in self._hosts
+
+    def _no(self, scope: Scope, status: int, code: str, title: str, said: str) -> ASGIApp:
+        detail = f"{said}; add its host to DEVASSIST_ALLOWED_HOSTS to serve it"
+        found = {"instance": scope["path"], "request_id": scope["devassist.request_id"]}
+        return problem(status, code, title, detail, **found)
 
 
 def _name_of(host: str) -> str:

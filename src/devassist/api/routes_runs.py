@@ -219,4 +219,4 @@ async def payload(request: Request, trace_id: str, ref: str) -> Response:
     text = view.text(ref) if ref in named else None
     if text is None:
         raise RunNotFound("this run names no such payload, or it was erased")
-    return Response(text, media_type="text/plain; charset=utf-8", headers={"X-Content-Type-Options": "nosniff"})
+    return Response(text, media_type="text/plain; charset=utf-8")

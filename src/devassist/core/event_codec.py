@@ -89,6 +89,8 @@ def _json(value: Any) -> str:
         return quoted(value)
     if type(value) is int and -MAX_INT <= value <= MAX_INT:
         return str(value)
+    if value is None:
+        return "null"
     if isinstance(value, tuple):
         return f"[{','.join([_json(item) for item in cast('tuple[Any, ...]', value)])}]"
     return canonical(value).decode()

@@ -49,6 +49,27 @@ class _Zstd(threading.local):
 _zstd = _Zstd()
 
 
+class _Nonces(threading.local):
+    """Random nonces, drawn many at a time: each call of the kernel hands the interpreter's lock to another thread."""
+
+    def __init__(self) -> None:
+        self._drawn, self._at = b"", 0
+
+    def next(self) -> bytes:
+        if self._at == len(self._drawn):
+            self._drawn, self._at = os.urandom(256 * _NONCE), 0
+        self._at += _NONCE
+        return self._drawn[self._at - _NONCE : self._at]
+
+    def forget(self) -> None:
+        """A forked process must not use its parent's."""
+        self._drawn, self._at = b"", 0
+
+
+_nonces = _Nonces()
+os.register_at_fork(after_in_child=_nonces.forget)
+
+
 def derive(key: bytes, domain: bytes, info: bytes) -> bytes:
     """One of a domain's two working keys: HKDF-SHA-256 with the domain as salt."""
     return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=domain, info=info).derive(key)
@@ -114,7 +135,7 @@ class Sealer:
         salt = self._salts.of(data)
         ref = commit(salt, data)
         flag, body = _pack(data)
-        nonce = os.urandom(_NONCE)
+        nonce = _nonces.next()
         blob = _VERSION + nonce + self._aead.encrypt(nonce, flag + salt + body, ref + self.domain)
         return Payload(ref, self.domain, blob, text)
 
