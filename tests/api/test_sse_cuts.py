@@ -59,7 +59,7 @@ async def test_a_cut_at_every_byte(api: Api, message: str) -> None:
         assert sorted(set(page.ids)) == page.ids
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 async def test_cuts_while_the_run_goes_on(api: Api, seed: int) -> None:
     """Cut again and again at random bytes of a run under way, the reader ends like one that was never cut."""
     chance = random.Random(seed)

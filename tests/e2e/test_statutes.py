@@ -62,7 +62,7 @@ async def test_ten_lay_questions(library: tuple[Live, dict[str, Any]]) -> None:
                 assert source["effective_date"] == match["effective_date"]
                 assert source["revision_date"] == match["revision_date"]
                 for part in (match["title"], match["label"], match["effective_date"], match["revision_date"]):
-                    assert part in answer["answer"]
+                    assert part is None or part in answer["answer"]
                 assert answer["output"]["verbatim"] is True
                 assert answer["output"]["confidence"] in ("high", "medium")
     assert answered >= 8

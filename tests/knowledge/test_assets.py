@@ -62,6 +62,13 @@ def test_the_shared_examples_load_with_their_dates() -> None:
     ]
 
 
+@pytest.mark.parametrize("action", ["adopted", "imported", "repealed"])
+def test_what_was_never_amended_has_no_revision_date(action: str) -> None:
+    """A date of adoption or import must not read as one of an amendment."""
+    made = asset(revisions=[{"date": "2021-05-01", "by": "x", "action": action}])
+    assert parse_asset(made, "rules.json").revision_date is None
+
+
 def test_an_asset_is_read_with_what_citations_need() -> None:
     """Ids, labels, texts, article numbers, source and both dates are taken over as they stand."""
     made = asset(

@@ -36,6 +36,10 @@ class AssetInvalid(CallerError):
     status = 422
 
 
+AMENDING = frozenset({"amended", "revised", "corrected"})
+"""Actions of a revision history that make a text another one; adoption, import and repeal do not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Clause:
     """One clause as stored; ``text`` is canonical and citations count code points in it."""
@@ -60,7 +64,7 @@ class Asset:
     valid_to: str | None
     believed: bool
     effective_date: str
-    revision_date: str
+    revision_date: str | None  # None: never amended since its adoption
     source: str
     clauses: tuple[Clause, ...]
 
@@ -137,7 +141,7 @@ def parse_asset(value: Any, name: str) -> Asset:
         valid_to=value["valid_to"],
         believed=value["recorded_to"] is None,
         effective_date=value.get("effective_date") or value["valid_from"],
-        revision_date=max(entry["date"] for entry in value["revisions"]),
+        revision_date=max((e["date"] for e in value["revisions"] if e["action"] in AMENDING), default=None),
         source=value["source"]["url"],
         clauses=tuple(map(_clause, value["clauses"])),
     )

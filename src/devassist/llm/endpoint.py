@@ -52,26 +52,42 @@ class SessionSettings:
 
 
 class Watch:
-    """One call's clock: ``touch`` moves the deadline to the next allowed silence, never past the call's own end."""
+    """One call's clock: ``touch`` moves the deadline to the next allowed silence, never past the call's own end.
 
-    __slots__ = ("_lax_until", "_loop", "_silence", "_timer", "end", "started")
+    A loop's timer costs more than a piece of an answer, so it is left alone while the deadline only moves away from
+    it; when it rings early it is set anew.
+    """
 
-    def __init__(self, timer: asyncio.Timeout, loop: asyncio.AbstractEventLoop, end: float) -> None:
+    __slots__ = ("_due", "_handle", "_loop", "_rings", "_timer", "end", "started")
+
+    def __init__(self, timer: asyncio.Timeout, loop: asyncio.AbstractEventLoop, due: float, end: float) -> None:
         self._timer = timer
         self._loop = loop
-        self._silence: float = 0.0
-        self._lax_until = 0.0
+        self._due = self._rings = due
+        self._handle = loop.call_at(due, self._ring)
         self.end = end
         self.started = False
 
     def touch(self, silence_s: float) -> None:
-        """Bytes came. Timers are not free, so the deadline moves by eighths: a silence ends at 9/8 of what it may."""
-        now = self._loop.time()
-        if now >= self._lax_until or silence_s != self._silence:
-            self.started = True
-            self._silence = silence_s
-            self._lax_until = now + silence_s / 8
-            self._timer.reschedule(min(self.end, now + silence_s * 1.125))
+        """Bytes came."""
+        self.started = True
+        self._due = min(self.end, self._loop.time() + silence_s)
+        if self._due < self._rings:
+            self._set()
+
+    def stop(self) -> None:
+        self._handle.cancel()
+
+    def _set(self) -> None:
+        self._handle.cancel()
+        self._rings = self._due
+        self._handle = self._loop.call_at(self._due, self._ring)
+
+    def _ring(self) -> None:
+        if self._due > self._rings:
+            self._set()
+        else:
+            self._timer.reschedule(self._due)
 
     @property
     def over(self) -> bool:
@@ -129,8 +145,8 @@ class Endpoint:
         loop = asyncio.get_running_loop()
         now = loop.time()
         first = min(timeout_s, self.settings.connect_s + self.settings.first_token_s)
-        timer = asyncio.timeout_at(now + first)
-        watch = Watch(timer, loop, now + timeout_s)
+        timer = asyncio.timeout(None)
+        watch = Watch(timer, loop, now + first, now + timeout_s)
         try:
             async with timer:
                 return await exchange(watch)
@@ -138,6 +154,8 @@ class Endpoint:
             failure = self._clean(error)
         except (*TRANSPORT_ERRORS, EventTooLong) as error:
             failure = self._transport_failure(error, watch)
+        finally:
+            watch.stop()
         raise failure
 
     def _transport_failure(self, error: Exception, watch: Watch) -> ProviderError:

@@ -140,10 +140,12 @@ class OpenAICompatible:
         parts: list[bytes] = []
         size = 0
         while chunk := await answer.content.readany():
-            watch.touch(self._settings.idle_s)
             size += len(chunk)
             self._check_size(size)
             parts.append(chunk)
+            if answer.content.at_eof():
+                break
+            watch.touch(self._settings.idle_s)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _check_size(self, size: int) -> None:

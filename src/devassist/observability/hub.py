@@ -58,7 +58,7 @@ class Hub:
         start = min(f.cursor for f in self._followers)
         records = await self._feed.changes(start, _BATCH)
         for follower in self._followers:
-            news = [r for r in records if r.row > follower.cursor]
+            news = records if follower.cursor <= start else [r for r in records if r.row > follower.cursor]
             if not news:
                 continue
             try:

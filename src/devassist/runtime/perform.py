@@ -175,12 +175,13 @@ def _returned(run: ActiveRun, of: int, outcome: ToolOutcome, took: int) -> ToolR
 
 def _storable(reply: ModelReply) -> ModelReply:
     """What is acted on is what is stored: no half characters, and of the finish reason a word, not a text."""
-    finish = reply.finish_reason
-    return replace(
-        reply, text=sound(reply.text), reasoning=sound(reply.reasoning),
-        calls=tuple(NativeCall(sound(c.id), sound(c.name), sound(c.arguments)) for c in reply.calls),
-        finish_reason=finish if finish is None or _WORD.fullmatch(finish) else "other",
-    )  # fmt: skip
+    finish, text, reasoning = reply.finish_reason, sound(reply.text), sound(reply.reasoning)
+    if finish is not None and not _WORD.fullmatch(finish):
+        finish = "other"
+    if text is reply.text and reasoning is reply.reasoning and finish is reply.finish_reason and not reply.calls:
+        return reply
+    calls = tuple(NativeCall(sound(c.id), sound(c.name), sound(c.arguments)) for c in reply.calls)
+    return replace(reply, text=text, reasoning=reasoning, calls=calls, finish_reason=finish)
 
 
 def cut_middle(text: str, limit: int) -> str:

@@ -34,7 +34,7 @@ from devassist.store.sql_files import script, statements
 SQL = statements("log.sql")
 CARRIED = 5_000
 """How many streams are carried; beyond it the oldest are read anew from the journal when they move again."""
-SLICE = 500
+SLICE = 2000
 """Texts per transaction of the full-text index."""
 
 Texts = Mapping[bytes, Mapping[str, str]]
