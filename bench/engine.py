@@ -52,7 +52,7 @@ async def settled(services: Services, directory: Path) -> None:
     journal: Any = services.journal
     tip = await journal.tip()
     while _drawn(directory) < tip or await log.lag() or log._writer.backlog:  # noqa: ASYNC110 (followers tell nobody)
-        await asyncio.sleep(0.03) 
+        await asyncio.sleep(0.03)
 
 
 def _drawn(directory: Path) -> int:

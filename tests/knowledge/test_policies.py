@@ -11,8 +11,7 @@ from devassist.core.errors import CallerError
 from devassist.core.scope import Scope
 from devassist.knowledge.assets import parse_asset
 from devassist.knowledge.policies import SAMPLES_DIR, PolicyFiles
-from devassist.ports.knowledge import RELEVANCE_THRESHOLD
-from devassist.ports.knowledge import PolicyLibrary
+from devassist.ports.knowledge import RELEVANCE_THRESHOLD, PolicyLibrary
 from tests import kb
 from tests.knowledge.questions import ABOUT_SAMPLES, UNRELATED
 

@@ -148,14 +148,22 @@ class Journal(Protocol):
         of its conversation, in the same transaction."""
         ...
 
-    async def signal(self, scope: Scope, stream: bytes, signal_id: str, body: Body, at: int,
-                     payloads: Sequence[Payload] = ()) -> int | None:
+    async def signal(
+        self, scope: Scope, stream: bytes, signal_id: str, body: Body, at: int, payloads: Sequence[Payload] = ()
+    ) -> int | None:
         """Append a signal to an open run and wake it; return its seq, the earlier one when ``signal_id`` is known, or
         None when the run is closed. Raises RunNotFound."""
         ...
 
-    async def note(self, scope: Scope, kind: StreamKind, name: str, bodies: Sequence[Body], at: int,
-                   payloads: Sequence[Payload] = ()) -> Appended:
+    async def note(
+        self,
+        scope: Scope,
+        kind: StreamKind,
+        name: str,
+        bodies: Sequence[Body],
+        at: int,
+        payloads: Sequence[Payload] = (),
+    ) -> Appended:
         """Append facts to the stream (tenant, kind, name), which is opened when it is new."""
         ...
 

@@ -194,11 +194,7 @@ def claim(db: Database, scope: Scope, stream: bytes, now: int, until: int, *, as
 
 
 def renew(db: Database, leases: Sequence[tuple[bytes, int]], until: int) -> list[bytes]:
-    return [
-        stream
-        for stream, epoch in leases
-        if db.execute(SQL["renew"], (until, stream, epoch)).fetchone() is None
-    ]
+    return [stream for stream, epoch in leases if db.execute(SQL["renew"], (until, stream, epoch)).fetchone() is None]
 
 
 def release(db: Database, leases: Sequence[tuple[bytes, int]]) -> None:
