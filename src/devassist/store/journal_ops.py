@@ -21,14 +21,14 @@ from devassist.core.errors import (
 )
 from devassist.core.events import KINDS
 from devassist.core.scope import Scope
-from devassist.core.states import CLOSED, OPEN
+from devassist.core.states import CLOSED, State
 from devassist.ports.journal import Append, Appended, Begun, Body, Head, NewRun, Record
 from devassist.ports.vault import Payload
 from devassist.store.database import Database
 from devassist.store.sql_files import statements
 
 SQL = statements("journal.sql")
-OPEN_SQL = f"state IN ({', '.join(repr(str(s)) for s in OPEN)})"
+OPEN_SQL = " AND ".join(f"state <> '{s}'" for s in State if s in CLOSED)
 _CLOSED = frozenset(str(s) for s in CLOSED)
 _HEAD_AT, _DRIVING = 6, 11
 

@@ -37,7 +37,7 @@ UPDATE heads SET head_seq = ?, head_hash = ?, head_at = ? WHERE stream = ?;
 -- name: oldest_waiting
 SELECT stream FROM heads INDEXED BY heads_turn
 WHERE tenant = ? AND actor = ? AND conversation = ? AND stream <> ?
-  AND state IN ('INIT', 'LLM_DECIDE', 'TOOL_EXECUTE', 'AWAIT_APPROVAL', 'WAIT')
+  AND state <> 'FINAL_ANSWER' AND state <> 'ERROR' AND state <> 'ABORTED'
 ORDER BY stream LIMIT 1;
 
 -- name: wake
@@ -45,7 +45,7 @@ UPDATE heads SET wake_at = ? WHERE stream = ?;
 
 -- name: count_open
 SELECT count(*) FROM heads
-WHERE state IN ('INIT', 'LLM_DECIDE', 'TOOL_EXECUTE', 'AWAIT_APPROVAL', 'WAIT');
+WHERE state <> 'FINAL_ANSWER' AND state <> 'ERROR' AND state <> 'ABORTED';
 
 -- name: find_idem
 SELECT h.stream, e.body FROM heads h JOIN events e ON e.stream = h.stream AND e.seq = 0
@@ -54,11 +54,11 @@ WHERE h.tenant = ? AND h.actor = ? AND h.idem = ?;
 -- name: claim
 UPDATE heads SET epoch = epoch + 1, lease_until = :until, driving = 1
 WHERE stream = :stream AND lease_until <= :now
-  AND state IN ('INIT', 'LLM_DECIDE', 'TOOL_EXECUTE', 'AWAIT_APPROVAL', 'WAIT')
+  AND state <> 'FINAL_ANSWER' AND state <> 'ERROR' AND state <> 'ABORTED'
   AND (driving = 1 OR conversation IS NULL OR NOT EXISTS (
         SELECT 1 FROM heads o
         WHERE o.tenant = heads.tenant AND o.actor = heads.actor AND o.conversation = heads.conversation
-          AND o.state IN ('INIT', 'LLM_DECIDE', 'TOOL_EXECUTE', 'AWAIT_APPROVAL', 'WAIT')
+          AND o.state <> 'FINAL_ANSWER' AND o.state <> 'ERROR' AND o.state <> 'ABORTED'
           AND (o.driving = 1 OR o.stream < heads.stream) AND o.stream <> heads.stream))
 RETURNING epoch;
 
@@ -78,13 +78,13 @@ UPDATE heads SET lease_until = 0 WHERE lease_until > 0 RETURNING 1;
 
 -- name: due
 SELECT * FROM heads
-WHERE state IN ('INIT', 'LLM_DECIDE', 'TOOL_EXECUTE', 'AWAIT_APPROVAL', 'WAIT') AND lease_until <= :now
+WHERE state <> 'FINAL_ANSWER' AND state <> 'ERROR' AND state <> 'ABORTED' AND lease_until <= :now
   AND CASE
         WHEN driving = 1 THEN state IN ('INIT', 'LLM_DECIDE', 'TOOL_EXECUTE') OR (wake_at > 0 AND wake_at <= :now)
         ELSE conversation IS NULL OR NOT EXISTS (
           SELECT 1 FROM heads o
           WHERE o.tenant = heads.tenant AND o.actor = heads.actor AND o.conversation = heads.conversation
-            AND o.state IN ('INIT', 'LLM_DECIDE', 'TOOL_EXECUTE', 'AWAIT_APPROVAL', 'WAIT')
+            AND o.state <> 'FINAL_ANSWER' AND o.state <> 'ERROR' AND o.state <> 'ABORTED'
             AND (o.driving = 1 OR o.stream < heads.stream) AND o.stream <> heads.stream)
       END
 ORDER BY stream LIMIT :limit;
