@@ -12,14 +12,17 @@ from devassist.audit.auditor import RecordAuditor
 from devassist.config import ModelChoice, Settings, load_prices
 from devassist.core.errors import ConfigInvalid
 from devassist.core.prices import cost_micro
+from devassist.core.scope import SYSTEM
+from devassist.core.states import OPEN
 from devassist.knowledge.policies import SAMPLES_DIR, PolicyFiles
 from devassist.llm.extractive import Extractive
 from devassist.llm.openai_compat import OpenAICompatible
 from devassist.llm.script_file import load_script
 from devassist.observability.erasures import Erasures
 from devassist.observability.graph_files import GraphFiles
-from devassist.observability.hub import Hub
+from devassist.observability.hub import Follower, Hub
 from devassist.observability.metrics import PrometheusMetrics
+from devassist.ports.journal import HeadQuery
 from devassist.ports.model import Model
 from devassist.prompts.catalog import AgentFiles
 from devassist.runtime.clock import SystemClock
@@ -65,9 +68,12 @@ async def open_services(settings: Settings, *, drive: bool, extra_tools: Sequenc
         catalog, tools, library, journal, vault, models, models["extractive"], settings.limits, settings.model_protocol
     )  # fmt: skip
     tip = await journal.tip()
-    metrics = PrometheusMetrics(tip)
-    graphs = GraphFiles(journal, settings.graphs_dir, service.recent)
-    hub = Hub(journal, [metrics, graphs, Erasures(tip, [vault.forget, journal.forget, service.forget])])
+    open_now = len(await journal.list(SYSTEM, HeadQuery(states=tuple(map(str, OPEN)), limit=100_000)))
+    metrics = PrometheusMetrics(tip, open_now)
+    followers: list[Follower] = [metrics, Erasures(tip, [vault.forget, journal.forget, service.forget])]
+    if drive:
+        followers.append(GraphFiles(journal, settings.graphs_dir, service.recent, tip))
+    hub = Hub(journal, followers)
 
     closed = False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from devassist.core.codec import json_text
 from devassist.core.definition import Definition
 from devassist.core.events import Limits
 from devassist.core.interpret import Draft, DraftCall, consulted, interpret
-from devassist.core.messages import ModelReply, NativeCall
+from devassist.core.messages import ModelReply, NativeCall, with_safe_ids
 from devassist.core.tooling import ToolSpec
 from devassist.core.transitions import RunState
 from devassist.tools.schema import SchemaChecker
@@ -179,3 +180,13 @@ def test_every_reply_is_a_decision(text: str, corrections: int, grounded: bool) 
     else:
         assert draft.code
         assert draft.correction
+
+
+def test_a_providers_free_text_is_no_call_id() -> None:
+    """Ids stand in event bodies: short tokens stay, anything else is replaced, and no two calls share one."""
+    good = (NativeCall("call_1", "a", "{}"), NativeCall("call_2", "a", "{}"))
+    assert with_safe_ids(good) is good
+    for bad in (("Ms Li's refund", "x"), ("same", "same"), ("", "x"), ("x" * 65, "y")):
+        calls = with_safe_ids(tuple(NativeCall(i, "a", "{}") for i in bad))
+        assert len({c.id for c in calls}) == 2
+        assert all(re.fullmatch(r"call_[0-9a-f]{16}", c.id) for c in calls)

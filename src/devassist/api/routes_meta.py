@@ -20,13 +20,13 @@ from devassist.runtime.view import decoded, texts_of
 router = APIRouter(responses=RESPONSES)
 
 
-@router.get("/livez")
+@router.api_route("/livez", methods=["GET", "HEAD"])
 async def livez() -> Response:
     """The process answers."""
     return JsonResponse({"status": "ok"})
 
 
-@router.get("/readyz")
+@router.api_route("/readyz", methods=["GET", "HEAD"])
 async def readyz(request: Request) -> Response:
     """Whether it takes new runs: the journal answers and nothing is shutting down; 503 otherwise."""
     s = services(request)
@@ -45,7 +45,7 @@ async def readyz(request: Request) -> Response:
     )  # fmt: skip
 
 
-@router.get("/health")
+@router.api_route("/health", methods=["GET", "HEAD"])
 async def health(request: Request) -> Response:
     """The same as ``/readyz``."""
     return await readyz(request)

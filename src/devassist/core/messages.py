@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Literal
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -15,6 +17,23 @@ class NativeCall:
     id: str
     name: str
     arguments: str
+
+
+_ID = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+
+
+def with_safe_ids(calls: tuple[NativeCall, ...]) -> tuple[NativeCall, ...]:
+    """The same calls; an id that is not a short token is replaced by one made from the call's place, since ids stand in
+    event bodies, which hold no free text, and a repeated id could not tell two results apart."""
+    ids = [c.id for c in calls]
+    if all(_ID.fullmatch(i) for i in ids) and len(set(ids)) == len(ids):
+        return calls
+    return tuple(NativeCall(_made_id(n, c), c.name, c.arguments) for n, c in enumerate(calls))
+
+
+def _made_id(index: int, call: NativeCall) -> str:
+    text = "\0".join((str(index), call.id, call.name, call.arguments))
+    return f"call_{sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True)

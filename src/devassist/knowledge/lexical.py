@@ -26,7 +26,7 @@ A lay question tells a story, and no clause covers all of it: demanding a share 
 good questions before it rejects the last unrelated one. Two rare terms in one clause are a topic, not chance.
 """
 _MOST_TERMS = 400  # of one query; a message may be 32,000 characters long
-_WORD_COUNTS = 2.0  # a word weighs as much as the two or three bigrams of a Chinese word
+_WORD_COUNTS = 1.0  # no more than a bigram: one shared rare word must stay a coincidence
 _TITLED_BOOST = 10.0  # in rarest terms: an article named with its document always leads
 _ALONE_BOOST = 3.0  # an article number that is all of the query
 _BARE_BOOST = 0.5  # a number among other words, of no known document, only tips the balance

@@ -30,9 +30,9 @@ _ASKING = re.compile(
     + rf"|(?<![目标])的|了(?!解)|[{_PARTICLES}](?![{_CJK}])"
 )
 _ENGLISH = frozenset(
-    """a about an and any are as at be by can could do does for from had has have how i if in into is it its me my not
-    of on or our please should so tell than that the their them then there these this to was we were what when where
-    which who whom whose why will with would you your""".split()
+    """a about an and any are as at be by can could do does for from had has have how i if in into is it its may me
+    might must my not of on or our please shall should so tell than that the their them then there these this to
+    was we were what when where which who whom whose why will with would you your""".split()
 )
 
 

@@ -30,6 +30,7 @@ from devassist.llm.extractive_texts import (
     CANNOT_RUN,
     CANNOT_WRITE,
     NO_CLAUSE,
+    NO_MODEL_TO_WRITE,
     NO_PASSAGE,
     NO_RESULT,
     THOUGHTS,
@@ -109,8 +110,8 @@ def plan(request: ModelRequest) -> Step:
         return _final(_program_answer(turn, lang), lang)
     if code is not None and not outside_code(turn.question).strip():
         return _final(f"{CANNOT_RUN[lang]}\n\n{ABILITIES[lang]}", lang)
-    if EXECUTE in allowed and code is None and not turn.called and _ASKS_TO_WRITE.search(turn.question):
-        return _final(CANNOT_WRITE[lang], lang)
+    if code is None and not turn.called and request.agent != "policy" and _ASKS_TO_WRITE.search(turn.question):
+        return _final(CANNOT_WRITE[lang] if EXECUTE in allowed else NO_MODEL_TO_WRITE[lang], lang)
     tools = _knowledge_tools(request.agent, allowed)
     if not tools or (_is_small_talk(turn.question) and not turn.replies):
         return _final(ABILITIES[lang], lang)

@@ -21,15 +21,26 @@ def language_of(question: str, default: str) -> Lang:
 
 ABILITIES: dict[Lang, str] = {
     "zh": (
-        "你好，我是 DevAssist。现在还没有接入语言模型，由内置的确定性规划器回答，它只逐字引用，不会自由作答：\n"
-        "- 问一个政策问题，我会逐字引用最相关的条款，并注明标题和日期；\n"
+        "你好，我是 DevAssist。现在还没有接入语言模型，由内置的确定性规划器回答，它只逐字引用，不会自由作答。"
+        "问一个政策问题，我会逐字引用最相关的条款，并注明标题和日期。\n"
         "要接入自己的模型，请设置环境变量 OPENAI_BASE_URL（以 /v1 结尾）、OPENAI_API_KEY 和 OPENAI_MODEL，再重新启动。"
     ),
     "en": (
         "Hello, I am DevAssist. No language model is set up yet, so a built-in deterministic planner answers; it "
-        "quotes word for word and does not converse:\n"
-        "- ask a policy question, and it quotes the most relevant clause with its title and dates;\n"
+        "quotes word for word and does not converse. Ask a policy question, and it quotes the most relevant clause "
+        "with its title and dates.\n"
         "To use a model of your own, set OPENAI_BASE_URL (ending in /v1), OPENAI_API_KEY and OPENAI_MODEL, and start "
+        "again."
+    ),
+}
+NO_MODEL_TO_WRITE: dict[Lang, str] = {
+    "zh": (
+        "现在还没有接入语言模型，我不能替你编写代码。\n"
+        "要让模型来写，请设置环境变量 OPENAI_BASE_URL（以 /v1 结尾）、OPENAI_API_KEY 和 OPENAI_MODEL，再重新启动。"
+    ),
+    "en": (
+        "No language model is set up, so I cannot write code.\n"
+        "To have a model write it, set OPENAI_BASE_URL (ending in /v1), OPENAI_API_KEY and OPENAI_MODEL, and start "
         "again."
     ),
 }

@@ -44,11 +44,12 @@ class _Read:
 class GraphFiles:
     """A follower. Files name their erasure domain in a comment, so that erasing it removes them."""
 
-    def __init__(self, journal: Journal, directory: Path, recent: Recent) -> None:
+    def __init__(self, journal: Journal, directory: Path, recent: Recent, tip: int) -> None:
         self._journal, self._directory, self._recent = journal, directory, recent
         directory.mkdir(parents=True, exist_ok=True)
         try:
-            self.cursor = int((directory / _CURSOR).read_text())
+            cursor = int((directory / _CURSOR).read_text())
+            self.cursor = cursor if cursor <= tip else 0  # an older journal was put in place: begin again
         except (OSError, ValueError):
             self.cursor = 0
 

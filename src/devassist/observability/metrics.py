@@ -29,13 +29,14 @@ _SECONDS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 class PrometheusMetrics:
     """A follower (counts from ``cursor`` on) and the port that the API shows."""
 
-    def __init__(self, cursor: int) -> None:
+    def __init__(self, cursor: int, open_runs: int = 0) -> None:
         self.cursor = cursor
         disable_created_metrics()
         self._registry = r = CollectorRegistry()
         self._started = Counter("devassist_runs_started", "Runs begun", ["agent"], registry=r)
         self._ended = Counter("devassist_runs_ended", "Runs ended", ["status"], registry=r)
-        self._open = Gauge("devassist_runs_open", "Runs begun less runs ended, since the start", registry=r)
+        self._open = Gauge("devassist_runs_open", "Runs that have not ended", registry=r)
+        self._open.set(open_runs)
         self._errors = Counter("devassist_run_errors", "Failed runs by code", ["code"], registry=r)
         self._calls = Counter("devassist_model_attempts", "Model attempts by outcome", ["outcome"], registry=r)
         self._model_s = Histogram("devassist_model_seconds", "Model attempts", buckets=_SECONDS, registry=r)

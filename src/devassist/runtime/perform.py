@@ -15,7 +15,7 @@ from devassist.core.codec import json_text, sound
 from devassist.core.errors import CallerError, ProviderError, ServiceFault, TooLarge
 from devassist.core.events import DecidedCall, ModelFailed, ModelReplied, Outcome, ToolIntended, ToolReturned
 from devassist.core.interpret import Check, Draft, interpret
-from devassist.core.messages import ModelReply, NativeCall
+from devassist.core.messages import ModelReply, NativeCall, with_safe_ids
 from devassist.core.prompt import Prompt, native_json
 from devassist.core.release import ReleaseFilter
 from devassist.core.tooling import ToolFailure, ToolNeedsApproval, ToolOutcome, ToolResult, ToolRetry
@@ -174,14 +174,15 @@ def _returned(run: ActiveRun, of: int, outcome: ToolOutcome, took: int) -> ToolR
 
 
 def _storable(reply: ModelReply) -> ModelReply:
-    """What is acted on is what is stored: no half characters, and of the finish reason a word, not a text."""
+    """What is acted on is what is stored: no half characters, and where a body will hold the provider's word
+    (finish reason, call ids) a word, not a text."""
     finish, text, reasoning = reply.finish_reason, sound(reply.text), sound(reply.reasoning)
     if finish is not None and not _WORD.fullmatch(finish):
         finish = "other"
     if text is reply.text and reasoning is reply.reasoning and finish is reply.finish_reason and not reply.calls:
         return reply
     calls = tuple(NativeCall(sound(c.id), sound(c.name), sound(c.arguments)) for c in reply.calls)
-    return replace(reply, text=text, reasoning=reasoning, calls=calls, finish_reason=finish)
+    return replace(reply, text=text, reasoning=reasoning, calls=with_safe_ids(calls), finish_reason=finish)
 
 
 def cut_middle(text: str, limit: int) -> str:

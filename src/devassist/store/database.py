@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +35,9 @@ class Database(Protocol):
 
 def connect(path: Path, **pragmas: str) -> Database:
     """Open or make the file and set pragmas, in the order given. Raises apsw.Error."""
+    if not path.exists():
+        # Its companions (-wal, -shm, -journal) take their rights from the file.
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     connection = apsw.Connection(str(path))
     connection.set_busy_timeout(BUSY_MS)
     db = cast("Database", connection)
