@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-
 from typing import Any
 
 import pytest
@@ -49,7 +48,7 @@ async def test_half_characters_in_native_calls_are_replaced() -> None:
     assert [text for _, text, _ in world.seen] == ["a\ufffd"]
     assistant, result = model.requests[1].messages[-2:]
     assert assistant.tool_calls[0].id == result.tool_call_id
-        assert re.fullmatch(r"call_[0-9a-f]{16}", result.tool_call_id or ""), "half a character is no id"
+    assert re.fullmatch(r"call_[0-9a-f]{16}", result.tool_call_id or ""), "half a character is no id"
     assert view.state.state is State.FINAL_ANSWER
 
 
