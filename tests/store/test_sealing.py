@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 import os
-from dataclasses import replace
 from hashlib import sha256
 
 import pytest
@@ -122,7 +121,7 @@ def test_a_changed_bit_of_a_compressed_public_text_is_found() -> None:
         blob = bytearray(payload.blob)
         blob[bit // 8] ^= 1 << bit % 8
         with pytest.raises(JournalCorrupt):
-            open_public(replace(payload, blob=bytes(blob)))
+            open_public(payload._replace(blob=bytes(blob)))
 
 
 def test_what_could_not_be_opened_is_not_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,6 +137,6 @@ def test_a_payload_opens_under_its_own_domain_only() -> None:
     """The domain is part of what the seal covers."""
     payload = SEALER.seal("text")
     other = Sealer(bytes(16)[:-1] + b"\x07", KEY)
-    for wrong in (payload, replace(payload, domain=other.domain)):
+    for wrong in (payload, payload._replace(domain=other.domain)):
         with pytest.raises(JournalCorrupt):
             other.open(wrong)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from devassist.core.transitions import RunState
 
 
-@dataclass(frozen=True, slots=True)
-class HeadFields:
+class HeadFields(NamedTuple):
     """The derivable columns of a run's head. ``wake_at`` is 0 when nothing wakes it."""
 
     state: str

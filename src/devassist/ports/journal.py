@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from devassist.core.events import Event
 from devassist.core.heads import HeadFields
@@ -19,14 +19,13 @@ from devassist.ports.vault import Payload
 StreamKind = Literal["run", "access", "deploy", "knowledge", "erasure", "endpoint", "conversation", "notes"]
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(NamedTuple):
     """One event to append: its kind and its canonical bytes, encoded once by the appender, who may hand the event
     along for followers in the same process."""
 
     kind: str
     data: bytes
-    event: Event | None = field(default=None, compare=False, repr=False)
+    event: Event | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +88,7 @@ class NewRun:
     max_open: int = 0  # admission: refuse with Overloaded when so many runs are open; 0 = no bound
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(NamedTuple):
     """Events of the owner at ``after`` (the seq it has folded up to), under its ``epoch``."""
 
     stream: bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from devassist.core.scope import Scope
 
@@ -12,8 +12,7 @@ PUBLIC = bytes(16)
 """The domain of texts that are nobody's: unsealed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(NamedTuple):
     """A text as it is stored: ``ref`` its commitment (32 bytes), ``blob`` the sealed bytes, ``text`` the plain text
     where the holder still has it (handed to followers, never stored)."""
 

@@ -260,7 +260,7 @@ class MemoryJournal:
             stream.records.append(record)
             self._rows.append(record)
         for payload in payloads:
-            self._payloads.setdefault(payload.ref, replace(payload, text=None))
+            self._payloads.setdefault(payload.ref, payload._replace(text=None))
         stream.head = replace(head, head_seq=seq, head_hash=hash_)
         self._changed.set()
         self._changed = asyncio.Event()

@@ -97,7 +97,7 @@ class SqliteJournal:
     async def append(self, scope: Scope, append: Append) -> Appended:
         ops.check_kinds(append.bodies)
         slim, fresh = self._unstored(append.payloads)
-        small = append if slim is append.payloads else _slim(append, slim)
+        small = append if slim is append.payloads else append._replace(payloads=slim)
         done: Appended = (await self._writer.submit(lambda c: ops.append(c, scope, small))).value
         self._remember(fresh)
         return done
@@ -303,6 +303,3 @@ def _with(run: NewRun, payloads: tuple[Payload, ...]) -> NewRun:
         run.digest, run.lease_until, run.busy, run.max_open,
     )  # fmt: skip
 
-
-def _slim(a: Append, payloads: tuple[Payload, ...]) -> Append:
-    return Append(a.stream, a.after, a.epoch, a.at, a.bodies, a.head, payloads)
