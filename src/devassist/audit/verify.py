@@ -2,7 +2,8 @@
 
 Everything is computed again from the raw rows: sequence, times, canonical bodies, links, meaning, the columns of the
 head, the signal index, and every payload that a body names. What is wrong is reported, never raised, each fault with
-its row. What this cannot see: a stream that was rewritten as a whole, consistently, by who holds database and keys.
+its row. What this cannot see: a stream that was rewritten as a whole, consistently, by whoever can write the database
+(new texts need the keys too).
 """
 
 from __future__ import annotations
