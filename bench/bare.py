@@ -86,7 +86,7 @@ class Bare:
                 await self._journal.put((run_id, seq + 1, "end", text))
                 return text
             args = json.loads(text.rsplit("args:", 1)[1])
-            result = tool_result(args["case"], args["step"])
+            result = json.dumps(tool_result(args["case"], args["step"]), ensure_ascii=False)
             seq += 1
             await self._journal.put((run_id, seq, "tool", result))
             messages += [

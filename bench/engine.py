@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,13 @@ LIMITS = Limits(steps=1000, corrections=2, tokens=10**9, deadline_ms=10**7)
 @tool(effect="pure")
 async def get_rule(topic: str, case: int, step: int) -> dict[str, Any]:
     """The leave rule on a topic."""
-    return json.loads(tool_result(case, step))
+    return tool_result(case, step)
 
 
 @tool(effect="pure")
 async def get_balance(topic: str, case: int, step: int) -> dict[str, Any]:
     """The leave balance on a topic."""
-    return json.loads(tool_result(case, step))
+    return tool_result(case, step)
 
 
 BENCH_TOOLS = (get_rule, get_balance)

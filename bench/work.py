@@ -6,7 +6,7 @@ Every second run is Chinese.
 
 from __future__ import annotations
 
-import json
+from typing import Any
 
 SYSTEM = "You are an assistant. Answer with Thought / Action: tool:<name> / args: {...} or Action: final: <text>."
 TOOLS = ("get_rule", "get_balance")
@@ -72,10 +72,9 @@ def answer(number: int) -> str:
     return f"{text(number, 20_000, 1)} ({number})"
 
 
-def tool_result(number: int, step: int) -> str:
-    """JSON of half a kilobyte or so."""
-    result = {
+def tool_result(number: int, step: int) -> dict[str, Any]:
+    """Half a kilobyte or so as JSON."""
+    return {
         "policy": f"leave-{number % 97}", "case": number, "days": 15 + step % 3, "used": number % 11,
         "text": text(number, step, 4),
     }  # fmt: skip
-    return json.dumps(result, ensure_ascii=False)

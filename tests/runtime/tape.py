@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from devassist.core.scope import SYSTEM
@@ -105,5 +105,5 @@ async def left_behind(commits: list[Commit], vault: MemoryVault) -> Taped:
             await MemoryJournal.signal(journal, SYSTEM, *commit)
         else:
             head = await journal.head(SYSTEM, commit.stream)
-            await MemoryJournal.append(journal, SYSTEM, replace(commit, epoch=head.epoch))
+            await MemoryJournal.append(journal, SYSTEM, commit._replace(epoch=head.epoch))
     return journal

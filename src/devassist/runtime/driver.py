@@ -121,6 +121,7 @@ class Driver:
 
     async def drive(self, run: ActiveRun) -> None:
         """Advance ``run`` until it is closed or waits. Raises Superseded when a newer owner took it over."""
+        run.task = asyncio.current_task()
         while True:
             command = decide(run.state)
             if command is not None:
@@ -239,8 +240,8 @@ class Driver:
     async def _effect(self, run: ActiveRun, effect: Callable[[], Any]) -> None:
         """Perform, letting a signal cut it off. A cut effect's outcome is decided from the record: the attempt is open,
         and the news says why. Raises Superseded once the lease is lost."""
-        task = asyncio.current_task()
-        assert task is not None, "drive runs in a task"
+        task = run.task
+        assert task is not None, "effects are made in the task that drives"
         self._still_mine(run)
         self._performing[run.stream] = task, run
         try:

@@ -6,7 +6,9 @@ signal moved the stream, the news is folded, the facts are kept and the plans ar
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from typing import Any
 
 from devassist.core.chain import call_id
 from devassist.core.codec import b64, sound
@@ -55,6 +57,8 @@ class ActiveRun:
         self._payloads: dict[bytes, Payload] = {}
         self._at = 0
         self.woken: bytes | None = None
+        self.task: asyncio.Task[Any] | None = None
+        """The task that drives it: who cuts an effect off cancels this."""
 
     @property
     def pending(self) -> bool:

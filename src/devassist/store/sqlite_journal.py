@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -17,13 +17,13 @@ from typing import Any
 import apsw
 
 from devassist.core.chain import PUBLIC_DOMAIN
-from devassist.core.codec import b64, unb64
+from devassist.core.codec import unb64
 from devassist.core.errors import JournalCorrupt, PayloadErased, PayloadMissing, RunNotFound, Unavailable
 from devassist.core.ids import uuid7
 from devassist.core.scope import Scope
 from devassist.core.states import OPEN
 from devassist.ports.journal import Append, Appended, Begun, Body, Head, HeadQuery, NewRun, Record, StreamKind
-from devassist.ports.vault import DomainName, Payload, Vault
+from devassist.ports.vault import Payload, Vault
 from devassist.store import journal_ops as ops
 from devassist.store.database import Database, connect
 from devassist.store.ring import Ring
@@ -140,31 +140,31 @@ class SqliteJournal:
     async def payloads(self, scope: Scope, stream: bytes, refs: Sequence[str]) -> dict[str, str]:
         if not scope.is_system:
             await self._named(scope, stream, refs)
-        found: dict[str, Payload] = {}
+        texts: dict[str, str] = {}
+        stored: list[tuple[str, Payload]] = []
+        domains: set[bytes] = set()
         for ref in refs:
             raw = unb64(ref)
             known = self._texts.get(raw)
             if known is not None:
-                found[ref] = Payload(raw, known[0], b"", known[1])
+                domains.add(known[0])
+                texts[ref] = known[1]
                 continue
             row = self._reader.execute(SQL["payload"], (raw,)).fetchone()
             if row is None:
                 raise PayloadMissing(f"payload {ref} of stream {stream.hex()} is not stored")
-            found[ref] = Payload(*row)
-        domains = frozenset(p.domain for p in found.values()) - {PUBLIC_DOMAIN}
-        names = await self._vault.load(domains) if domains else {}
-        return {ref: self._open(payload, names) for ref, payload in found.items()}
-
-    def _open(self, payload: Payload, names: Mapping[bytes, DomainName | None]) -> str:
-        """A cached text is as gone as its key is."""
-        if payload.text is None:
-            text = self._vault.open(payload)
+            stored.append((ref, Payload(*row)))
+            domains.add(row[1])
+        domains.discard(PUBLIC_DOMAIN)
+        names = await self._vault.load(frozenset(domains)) if domains else {}
+        for domain in domains:
+            if names[domain] is None:  # a cached text is as gone as its key is
+                self._texts.drop(domain)
+                raise PayloadErased(f"stream {stream.hex()}: the key of domain {domain.hex()} was destroyed")
+        for ref, payload in stored:
+            texts[ref] = text = self._vault.open(payload)
             self._texts.put(payload.ref, payload.domain, text)
-            return text
-        if payload.domain != PUBLIC_DOMAIN and names[payload.domain] is None:
-            self._texts.drop(payload.domain)
-            raise PayloadErased(f"payload {b64(payload.ref)}: the key of its domain was destroyed")
-        return payload.text
+        return texts
 
     async def _named(self, scope: Scope, stream: bytes, refs: Sequence[str]) -> None:
         """Only references that the stream's own events name can be read through it."""
@@ -302,4 +302,3 @@ def _with(run: NewRun, payloads: tuple[Payload, ...]) -> NewRun:
         run.stream, run.tenant, run.actor, run.conversation, run.root, run.body, run.at, payloads, run.flags, run.idem,
         run.digest, run.lease_until, run.busy, run.max_open,
     )  # fmt: skip
-
