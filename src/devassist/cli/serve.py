@@ -77,7 +77,7 @@ async def _serve(
     up = f"DevAssist is up at {address} (model: {services.model})"
     config = uvicorn.Config(
         create_app(settings, opened), loop="uvloop", http="httptools", access_log=False, log_level="warning",
-        timeout_graceful_shutdown=GRACE_S, lifespan="on", server_header=False,
+        timeout_graceful_shutdown=GRACE_S, lifespan="on", server_header=False, ws="none",
     )  # fmt: skip
     try:
         await _Server(config, services.service.stop_accepting, lambda: say(up)).serve(sockets)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
 from typing import Any, Literal
 
 from devassist.core.codec import json_text
@@ -46,8 +47,10 @@ class Definition:
         return json_text(data)
 
     @staticmethod
+    @lru_cache(maxsize=64)
     def from_json(text: str) -> Definition:
-        """Raises JournalCorrupt when the text is not a definition."""
+        """Kept, since few definitions are in use at a time and reading one costs more than folding a run. Raises
+        JournalCorrupt when the text is not a definition."""
         try:
             data: dict[str, Any] = json.loads(text)
             data["tools"] = tuple(ToolSpec(**t) for t in data["tools"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -36,8 +36,7 @@ def _made_id(index: int, call: NativeCall) -> str:
     return f"call_{sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]}"
 
 
-@dataclass(frozen=True, slots=True)
-class ChatMessage:
+class ChatMessage(NamedTuple):
     """One message of a prompt. ``tool_calls`` only on assistant messages, ``tool_call_id`` only on tool messages."""
 
     role: Role

@@ -56,7 +56,7 @@ class Record:
 def prompt_digest(request: ModelRequest) -> str:
     """SHA-256 (hex) over what the model is told: messages, native tools and the bound of its reply."""
     told = {
-        "messages": [asdict(message) for message in request.messages],
+        "messages": [m._asdict() | {"tool_calls": [asdict(c) for c in m.tool_calls]} for m in request.messages],
         "tools": list(request.tools),
         "max_tokens": request.max_tokens,
     }

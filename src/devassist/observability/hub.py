@@ -14,7 +14,7 @@ from devassist.ports.journal import Feed, Record
 
 log = logging.getLogger("devassist.observability")
 
-_BATCH = 1000
+_BATCH = 500
 _PAUSE_S = 0.1
 """A busy journal is read in batches: ten a second are soon enough for graphs and counters."""
 
@@ -50,11 +50,11 @@ class Hub:
 
     async def _run(self) -> None:
         while True:
-            if await self._feed.wait(min(f.cursor for f in self._followers), 5.0):
-                await self._once()
+            if await self._feed.wait(min(f.cursor for f in self._followers), 5.0) and await self._once() < _BATCH:
                 await asyncio.sleep(_PAUSE_S)
 
-    async def _once(self) -> None:
+    async def _once(self) -> int:
+        """Hand over what is next; return how many rows."""
         start = min(f.cursor for f in self._followers)
         records = await self._feed.changes(start, _BATCH)
         for follower in self._followers:
@@ -68,3 +68,4 @@ class Hub:
             except Exception:  # a follower's fault must not stop the others; its rows are said to be skipped
                 log.exception("%s failed on rows %d..%d", type(follower).__name__, news[0].row, news[-1].row)
             follower.cursor = news[-1].row
+        return len(records)

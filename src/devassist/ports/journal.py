@@ -100,8 +100,7 @@ class Append(NamedTuple):
     payloads: tuple[Payload, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(NamedTuple):
     """Where an append came to stand: ``first`` .. ``seq``, all at ``at``. ``woken``: the run whose turn it became."""
 
     first: int

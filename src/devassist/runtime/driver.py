@@ -25,7 +25,6 @@ from devassist.core.decide import (
     Wait,
     decide,
 )
-from devassist.core.definition import Definition
 from devassist.core.errors import Superseded
 from devassist.core.event_codec import encode
 from devassist.core.events import (
@@ -38,7 +37,6 @@ from devassist.core.events import (
     RunAborted,
     RunFailed,
     RunFinished,
-    RunStarted,
     TimerFired,
     ToolIntended,
     ToolReturned,
@@ -95,7 +93,6 @@ class Driver:
         self._performing: dict[bytes, tuple[asyncio.Task[Any], ActiveRun]] = {}
         self._interrupted: set[bytes] = set()
         self._lost: set[bytes] = set()
-        self._definitions: dict[str, Definition] = {}
 
     async def load(
         self, stream: bytes, epoch: int, placed: list[Placed] | None = None, texts: dict[str, str] | None = None
@@ -105,19 +102,7 @@ class Driver:
             placed = decoded(await self._journal.read(SYSTEM, stream))
         if texts is None:
             texts = await texts_of(self._journal, SYSTEM, stream, placed)
-        definition = self._definition(placed, texts)
-        return ActiveRun(self._journal, self._vault, self._clock, SYSTEM, stream, epoch, placed, texts, definition)
-
-    def _definition(self, placed: list[Placed], texts: dict[str, str]) -> Definition:
-        """Few definitions are in use at a time, and reading one costs more than folding a run."""
-        started = placed[0][0]
-        assert isinstance(started, RunStarted), "a run begins with INIT"
-        known = self._definitions.get(started.definition)
-        if known is None:
-            if len(self._definitions) >= 100:
-                self._definitions.clear()
-            known = self._definitions[started.definition] = Definition.from_json(texts[started.definition])
-        return known
+        return ActiveRun(self._journal, self._vault, self._clock, SYSTEM, stream, epoch, placed, texts)
 
     async def drive(self, run: ActiveRun) -> None:
         """Advance ``run`` until it is closed or waits. Raises Superseded when a newer owner took it over."""

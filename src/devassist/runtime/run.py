@@ -34,7 +34,7 @@ class ActiveRun:
 
     def __init__(
         self, journal: Journal, vault: Vault, clock: Clock, scope: Scope, stream: bytes, epoch: int,
-        placed: list[Placed], texts: dict[str, str], definition: Definition | None = None,
+        placed: list[Placed], texts: dict[str, str],
     ) -> None:  # fmt: skip
         self._journal, self._vault, self._clock = journal, vault, clock
         self.scope, self.stream, self.epoch = scope, stream, epoch
@@ -48,7 +48,7 @@ class ActiveRun:
         self.confirmed = self.state = state
         started: RunStarted = state.started
         self.domain = bytes.fromhex(started.domain)
-        self.definition = definition or Definition.from_json(texts[started.definition])
+        self.definition = Definition.from_json(texts[started.definition])
         # Erased while it was open: only our own fixed sentences are still sealed, as public ones.
         self.erased = started.request not in texts or started.message not in texts
         self.request = Request("", "agent", "") if self.erased else Request.from_json(texts[started.request])

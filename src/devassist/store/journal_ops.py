@@ -71,7 +71,8 @@ def _insert_payloads(db: Database, payloads: Sequence[Payload]) -> None:
         db.executemany(SQL["insert_payload"], [(p.ref, p.domain, p.blob) for p in payloads])
 
 
-def begin(db: Database, scope: Scope, run: NewRun) -> Written:
+def begin(db: Database, scope: Scope, run: NewRun, payloads: Sequence[Payload]) -> Written:
+    """``payloads``: those of ``run`` that may not be stored yet."""
     if run.tenant != scope.tenant and not scope.is_system:
         raise Forbidden(f"a run of tenant {run.tenant!r} cannot be begun for tenant {scope.tenant!r}")
     if run.idem is not None:
@@ -97,7 +98,7 @@ def begin(db: Database, scope: Scope, run: NewRun) -> Written:
     claimed = run.lease_until > 0 and waiting is None
     records: list[Record] = []
     seq, hash_ = _insert(db, run.stream, -1, ZERO_HASH, run.at, (run.body,), records)
-    _insert_payloads(db, run.payloads)
+    _insert_payloads(db, payloads)
     head = Head(
         run.stream, run.tenant, "run", None, seq, hash_, int(claimed), "INIT", run.actor, conversation, run.root,
         claimed, run.lease_until if claimed else 0, 0, run.flags, run.idem,
@@ -123,7 +124,8 @@ def _place(db: Database, scope: Scope, stream: bytes) -> Any:
     return row
 
 
-def append(db: Database, scope: Scope, a: Append) -> Written:
+def append(db: Database, scope: Scope, a: Append, payloads: Sequence[Payload]) -> Written:
+    """``payloads``: those of ``a`` that may not be stored yet."""
     tenant, seq, prev, last_at, epoch, state, actor, conversation, driving = _place(db, scope, a.stream)
     if epoch != a.epoch:
         raise Superseded(f"run {a.stream.hex()} is at epoch {epoch}; epoch {a.epoch} no longer owns it")
@@ -134,7 +136,7 @@ def append(db: Database, scope: Scope, a: Append) -> Written:
     at = max(a.at, last_at)
     records: list[Record] = []
     last, hash_ = _insert(db, a.stream, seq, prev, at, a.bodies, records)
-    _insert_payloads(db, a.payloads)
+    _insert_payloads(db, payloads)
     woken = None
     if a.head.state in _CLOSED:
         db.execute(SQL["close_run"], (last, hash_, at, a.head.state, a.stream))

@@ -43,7 +43,7 @@ class Drafted(NamedTuple):
     carried: Carried
     record: Record
     row: LogRow
-    metadata: bytes
+    metadata: str
 
 
 @dataclass(slots=True)
@@ -76,12 +76,12 @@ def row_of(record: Record, body: dict[str, Any], context: RunContext) -> tuple[L
     return LogRow(record.kind, context.step, context.state), context
 
 
-def metadata_of(record: Record, body: dict[str, Any], carried: Carried) -> bytes:
+def metadata_of(record: Record, body: dict[str, Any], carried: Carried) -> str:
     """JSON; a row of a stream that is no run also says which stream it is."""
     extra = metadata(body)
     if carried.kind != "run":
         extra["stream"] = record.stream.hex()
-    return orjson.dumps(extra)
+    return orjson.dumps(extra).decode()  # not kept as bytes: those hold on to the serialiser's whole buffer
 
 
 def carry(records: Sequence[Record], head: Head | None) -> Carried:

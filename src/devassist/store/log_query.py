@@ -17,7 +17,7 @@ from devassist.core.errors import InvalidRequest
 from devassist.core.events import KINDS
 from devassist.core.states import TABLE, State
 from devassist.ports.decision_log import LogQuery
-from devassist.store.database import Database, connect, register
+from devassist.store.database import READING, Database, connect, register
 from devassist.store.sql_files import statements
 
 SQL = statements("log_query.sql")
@@ -84,7 +84,7 @@ class LogReader:
     """A connection for queries; all methods are for one thread. They raise apsw.Error."""
 
     def __init__(self, path: Path) -> None:
-        self._db: Database = connect(path, query_only="ON")
+        self._db: Database = connect(path, query_only="ON", **READING)
         register(self._db, "contains_folded", _contains_folded)
 
     def close(self) -> None:

@@ -27,8 +27,8 @@ from devassist.store.log_draft import INIT, Draft
 from devassist.store.log_query import LogReader, Visible, check
 from devassist.store.log_writer import LogWriter
 
-BATCH = 1000
-"""Journal rows per transaction."""
+BATCH = 300
+"""Journal rows per transaction: what is made of them is in memory until it is written."""
 WINDOW_S = 0.15
 """How long news are gathered before they are written: many runs then share one transaction."""
 IDLE_S = 0.3

@@ -161,7 +161,7 @@ class LogWriter:
             rows.append((
                 carried.id, record.seq, record.at, row.kind, row.step, row.state, row.tool_name,
                 known.get(row.input or ""), known.get(row.output or ""), known.get(row.message or ""), row.error_code,
-                row.duration_ms, extra.decode(), record.hash,
+                row.duration_ms, extra, record.hash,
             ))  # fmt: skip
         self._db.executemany(SQL["insert_text"], fresh)
         self._db.executemany(SQL["insert_row"], rows)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
@@ -25,7 +24,7 @@ from devassist.core.states import OPEN
 from devassist.ports.journal import Append, Appended, Begun, Body, Head, HeadQuery, NewRun, Record, StreamKind
 from devassist.ports.vault import Payload, Vault
 from devassist.store import journal_ops as ops
-from devassist.store.database import Database, connect
+from devassist.store.database import READING, Database, connect
 from devassist.store.ring import Ring
 from devassist.store.sql_files import script
 from devassist.store.text_cache import TextCache
@@ -33,20 +32,18 @@ from devassist.store.writer import Writer
 
 SQL = ops.SQL
 PORTION = 500
-REMEMBERED = 20_000
-"""References that are known to be stored, so that their payloads are not handed over again."""
 MINIMUM_SQLITE = (3, 51, 3)
 """Before this version WAL could corrupt a file that two processes use (the WAL-reset bug)."""
 _POLL_S = 0.25
 _OPEN = frozenset(str(s) for s in OPEN)
 
 
-def open_database(path: Path) -> Database:
+def open_database(path: Path, **pragmas: str) -> Database:
     """A connection with the pragmas that the journal relies on. Raises Unavailable when the file cannot be used."""
     if tuple(int(p) for p in apsw.sqlite_lib_version().split(".")) < MINIMUM_SQLITE:
         raise Unavailable(f"SQLite {apsw.sqlite_lib_version()} is too old for WAL with several processes; need 3.51.3")
     try:
-        return connect(path, journal_mode="WAL", synchronous="FULL")
+        return connect(path, journal_mode="WAL", synchronous="FULL", **pragmas)
     except apsw.Error as error:
         raise Unavailable(f"{path} cannot be opened: {type(error).__name__}: {error}") from None
 
@@ -60,10 +57,9 @@ class SqliteJournal:
         self._changed = asyncio.Event()
         self._texts = TextCache()
         self._ring = Ring()
-        self._stored: OrderedDict[bytes, None] = OrderedDict()  # a plain dict is slow to find its first key again
         db = open_database(path)
         db.execute(script("journal_schema.sql"))
-        self._reader = open_database(path)
+        self._reader = open_database(path, **READING)
         self._writer = Writer(db, self._committed)
 
     @classmethod
@@ -88,17 +84,16 @@ class SqliteJournal:
 
     async def begin(self, scope: Scope, run: NewRun) -> Begun:
         ops.check_kinds((run.body,))
-        slim, fresh = self._unstored(run.payloads)
-        begun: Begun = (await self._writer.submit(lambda c: ops.begin(c, scope, _with(run, slim)))).value
+        fresh = self._unstored(run.payloads)
+        begun: Begun = (await self._writer.submit(lambda c: ops.begin(c, scope, run, fresh))).value
         if begun.created:
             self._remember(fresh)
         return begun
 
     async def append(self, scope: Scope, append: Append) -> Appended:
         ops.check_kinds(append.bodies)
-        slim, fresh = self._unstored(append.payloads)
-        small = append if slim is append.payloads else append._replace(payloads=slim)
-        done: Appended = (await self._writer.submit(lambda c: ops.append(c, scope, small))).value
+        fresh = self._unstored(append.payloads)
+        done: Appended = (await self._writer.submit(lambda c: ops.append(c, scope, append, fresh))).value
         self._remember(fresh)
         return done
 
@@ -177,18 +172,14 @@ class SqliteJournal:
         """Drop cached texts of an erased domain."""
         self._texts.drop(domain)
 
-    def _unstored(self, payloads: tuple[Payload, ...]) -> tuple[tuple[Payload, ...], tuple[Payload, ...]]:
-        """Leave out what this process has seen committed; the rest is remembered only once its append committed."""
-        fresh = tuple(p for p in payloads if p.ref not in self._stored)
-        return (payloads, payloads) if len(fresh) == len(payloads) else (fresh, fresh)
+    def _unstored(self, payloads: tuple[Payload, ...]) -> tuple[Payload, ...]:
+        """Without those whose texts are cached, which are stored: they are cached only once their append committed."""
+        return tuple([p for p in payloads if p.ref not in self._texts])
 
     def _remember(self, payloads: tuple[Payload, ...]) -> None:
         for p in payloads:
-            self._stored[p.ref] = None
             if p.text is not None:
                 self._texts.put(p.ref, p.domain, p.text)
-        while len(self._stored) > REMEMBERED:
-            self._stored.popitem(last=False)
 
     # -- Heads ---------------------------------------------------------------------------------------------------
 
@@ -293,12 +284,3 @@ class SqliteJournal:
 def _raw_text(stored: bytes | None) -> str:
     """Text as it stands, also where it is not UTF-8: verification names the row rather than failing at it."""
     return "" if stored is None else stored.decode("utf-8", "backslashreplace")
-
-
-def _with(run: NewRun, payloads: tuple[Payload, ...]) -> NewRun:
-    if payloads is run.payloads:
-        return run
-    return NewRun(
-        run.stream, run.tenant, run.actor, run.conversation, run.root, run.body, run.at, payloads, run.flags, run.idem,
-        run.digest, run.lease_until, run.busy, run.max_open,
-    )  # fmt: skip

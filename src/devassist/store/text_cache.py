@@ -8,10 +8,13 @@ from collections import OrderedDict
 class TextCache:
     """An LRU of reference -> (domain, text), at most ``limit`` characters of text."""
 
-    def __init__(self, limit: int = 4_000_000) -> None:
+    def __init__(self, limit: int = 1_500_000) -> None:
         self._limit = limit
         self._size = 0
         self._items: OrderedDict[bytes, tuple[bytes, str]] = OrderedDict()
+
+    def __contains__(self, ref: bytes) -> bool:
+        return ref in self._items
 
     def get(self, ref: bytes) -> tuple[bytes, str] | None:
         item = self._items.get(ref)

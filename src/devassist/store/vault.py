@@ -31,7 +31,7 @@ SQL = statements("keys.sql")
 CACHED = 10_000
 """How many domains' keys and names a vault keeps in memory."""
 FILE = "keys.db"
-REMEMBERED, REMEMBERED_CHARS = 1000, 4000
+REMEMBERED, REMEMBERED_CHARS = 500, 2000
 """Sealed texts that are kept in memory: definitions, and what runs of one domain repeat, are sealed once."""
 
 T = TypeVar("T")

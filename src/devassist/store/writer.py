@@ -21,7 +21,7 @@ from devassist.store.database import Database
 Operation = Callable[[Database], Any]
 
 GROUP = 256
-LINGER_S = 0.006
+LINGER_S = 0.008
 """Wait for company only while the last batch had some: a lone run never waits."""
 CROWD = 4
 
