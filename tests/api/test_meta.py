@@ -202,3 +202,10 @@ async def test_admission_is_bounded(tmp_path: Path) -> None:
             assert int(refused.headers["Retry-After"]) >= 1
             assert (await asked)["status"] == "succeeded"
             assert (await api.ask("hi"))["status"] == "succeeded"
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/health"])
+async def test_load_balancers_may_ask_with_head(api: Api, path: str) -> None:
+    """The probes answer HEAD as they answer GET, without a body."""
+    async with api.session.head(api.url + path) as answer:
+        assert (answer.status, await answer.read()) == (200, b"")

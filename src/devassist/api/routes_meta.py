@@ -20,13 +20,15 @@ from devassist.runtime.view import decoded, texts_of
 router = APIRouter(responses=RESPONSES)
 
 
-@router.api_route("/livez", methods=["GET", "HEAD"])
+@router.head("/livez", include_in_schema=False)
+@router.get("/livez")
 async def livez() -> Response:
     """The process answers."""
     return JsonResponse({"status": "ok"})
 
 
-@router.api_route("/readyz", methods=["GET", "HEAD"])
+@router.head("/readyz", include_in_schema=False)
+@router.get("/readyz")
 async def readyz(request: Request) -> Response:
     """Whether it takes new runs: the journal answers and nothing is shutting down; 503 otherwise."""
     s = services(request)
@@ -45,7 +47,8 @@ async def readyz(request: Request) -> Response:
     )  # fmt: skip
 
 
-@router.api_route("/health", methods=["GET", "HEAD"])
+@router.head("/health", include_in_schema=False)
+@router.get("/health")
 async def health(request: Request) -> Response:
     """The same as ``/readyz``."""
     return await readyz(request)
