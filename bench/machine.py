@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,43 +14,49 @@ from time import perf_counter, thread_time
 
 from bench.child import ROOT
 
-DEAR_US = 60
+DEAR_US = 100
 _PROBES = 60
+_GET_FLAGS, _SET_FLAGS, _TOP_DIRECTORY = 0x80086601, 0x40086602, 0x00020000  # linux/fs.h
 
 
 @contextmanager
 def workplace(given: Path | None) -> Generator[Path]:
-    """A directory for everything, removed at the end and not before: on ext4 making a file costs up to 0.5 ms CPU for
-    half a minute after many were removed nearby, so the cheaper of two places is taken, and what is left is said."""
-    places = [Path(tempfile.mkdtemp(prefix="devassist-bench-", dir=parent)) for parent in _parents(given)]
+    """A directory for everything, removed at the end and not before."""
+    parent = given or ROOT / "build"
+    parent.mkdir(parents=True, exist_ok=True)
+    place = Path(tempfile.mkdtemp(prefix="bench-", dir=parent))
     try:
-        costs = {place: _file_us(place) for place in places}
-        yield min(places, key=lambda place: costs[place])
+        _spread(place)
+        yield place
     finally:
-        for place in places:
-            shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(place, ignore_errors=True)
 
 
-def _parents(given: Path | None) -> list[Path]:
-    if given is not None:
-        return [given]
-    beside = ROOT / "build"
-    beside.mkdir(exist_ok=True)
-    return [beside, Path(tempfile.gettempdir())]
+def _spread(place: Path) -> None:
+    """Have ext4 put each directory made in ``place`` somewhere else, as ``chattr +T`` does: making a file costs it up
+    to 0.5 ms CPU for half a minute after many were removed nearby, and each run of an agent makes one."""
+    directory = os.open(place, os.O_RDONLY)
+    try:
+        flags = int.from_bytes(fcntl.ioctl(directory, _GET_FLAGS, bytes(8)), sys.byteorder)
+        fcntl.ioctl(directory, _SET_FLAGS, (flags | _TOP_DIRECTORY).to_bytes(8, sys.byteorder))
+    except OSError:  # another file system
+        pass
+    finally:
+        os.close(directory)
 
 
 def _file_us(place: Path) -> float:
     """CPU microseconds to make a small file there."""
-    (place / "probe").mkdir(exist_ok=True)
     began = thread_time()
     for number in range(_PROBES):
-        (place / "probe" / f"{number}-{os.getpid()}-{began}").write_bytes(b"x")
+        (place / str(number)).write_bytes(b"x")
     return (thread_time() - began) * 1e6 / _PROBES
 
 
 def warnings(place: Path) -> list[str]:
     found: list[str] = []
-    cost = _file_us(place)
+    probe = Path(tempfile.mkdtemp(prefix="probe-", dir=place))
+    cost = _file_us(probe)
     if cost > DEAR_US:
         found.append(
             f"making a file in {place} costs {cost:.0f} us CPU (many were removed nearby in the last half minute?): "

@@ -8,7 +8,8 @@ decimals travel as strings, times as microseconds, money as micro-units.
 from __future__ import annotations
 
 import json
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
+from binascii import b2a_base64
 from typing import Any, cast
 
 from devassist.core.errors import JournalCorrupt, ServiceFault
@@ -112,9 +113,12 @@ def sound(text: str) -> str:
     return text
 
 
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+
+
 def b64(data: bytes) -> str:
     """base64url without padding (RFC 4648 section 5): how references and ids stand in bodies."""
-    return urlsafe_b64encode(data).rstrip(b"=").decode()
+    return b2a_base64(data, newline=False).rstrip(b"=").translate(_URL_SAFE).decode()
 
 
 def unb64(text: str) -> bytes:

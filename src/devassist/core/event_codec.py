@@ -33,15 +33,17 @@ _REQUIRED: dict[str, frozenset[str]] = {
     cls.kind: frozenset(f.name for f in fields(cls) if f.default is MISSING) for cls in CLASSES
 }
 _DEFAULTS: dict[str, dict[str, Any]] = {cls.kind: {f.name: f.default for f in fields(cls)} for cls in CLASSES}
-_MEMBERS: dict[str, list[tuple[str, Any]]] = {
-    kind: [(f'"{name}":', defaults.get(name, MISSING)) for name in sorted(("k", "v", *defaults))]
-    for kind, defaults in _DEFAULTS.items()
+_NAMES: dict[str, list[str]] = {kind: sorted(("k", "v", *defaults)) for kind, defaults in _DEFAULTS.items()}
+_BEFORE: dict[str, list[str]] = {kind: [f'"{name}":' for name in names] for kind, names in _NAMES.items()}
+_LEFT_OUT: dict[str, list[Any]] = {
+    kind: [_DEFAULTS[kind].get(name, MISSING) for name in names] for kind, names in _NAMES.items()
 }
-"""The members of a body in canonical order: what stands before the value, and the value that is left out."""
 _VALUES: dict[str, Callable[[Event], tuple[Any, ...]]] = {
-    kind: attrgetter(*({"k": "kind", "v": "version"}.get(name, name) for name in sorted(("k", "v", *defaults))))
-    for kind, defaults in _DEFAULTS.items()
+    kind: attrgetter(*({"k": "kind", "v": "version"}.get(name, name) for name in names))
+    for kind, names in _NAMES.items()
 }
+"""The members of a body in canonical order: their names, what stands before each value, the value that is left out,
+and how to get all values of an event."""
 _NESTED: dict[tuple[str, str], type[Any]] = {
     ("model_intended", "history"): Past,
     ("model_replied", "calls"): DecidedCall,
@@ -73,9 +75,9 @@ def encode(event: Event) -> bytes:
     """
     kind = event.kind
     members = [
-        before + _json(value)
-        for (before, default), value in zip(_MEMBERS[kind], _VALUES[kind](event), strict=True)
-        if value is not default and value != default
+        before + (quoted(value) if type(value) is str else _json(value))
+        for before, left_out, value in zip(_BEFORE[kind], _LEFT_OUT[kind], _VALUES[kind](event), strict=True)
+        if value is not left_out and value != left_out
     ]
     try:
         return f"{{{','.join(members)}}}".encode()
