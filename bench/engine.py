@@ -10,10 +10,10 @@ from bench.work import SYSTEM, question, tool_result
 from devassist.bootstrap import open_services
 from devassist.config import Settings, load
 from devassist.core.definition import Definition, Request
-from devassist.core.events import Limits
+from devassist.core.event_parts import Limits
 from devassist.core.scope import Scope
-from devassist.runtime.service import StartRun
 from devassist.runtime.services import Services
+from devassist.runtime.starting import StartRun
 from devassist.tools.schema import tool
 
 USER = Scope("default", "bench", frozenset({"user"}))

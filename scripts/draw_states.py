@@ -10,7 +10,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from devassist.core.events import SIGNALS
+from devassist.core.signals import SIGNALS
 from devassist.core.states import CLOSED, TABLE, State
 
 TARGET = Path(__file__).parents[1] / "docs" / "states.mmd"

@@ -21,9 +21,11 @@ from devassist.core.codec import b64, canonical
 from devassist.core.definition import Definition
 from devassist.core.errors import ProviderError
 from devassist.core.event_codec import encode
-from devassist.core.events import Held, Limits, SettlementGiven
+from devassist.core.event_parts import Limits
+from devassist.core.events import Held
 from devassist.core.messages import ModelReply, NativeCall
 from devassist.core.scope import Scope
+from devassist.core.signals import SettlementGiven
 from devassist.core.tooling import Effect, ToolResult, ToolSpec, ToolUnknown
 from devassist.knowledge.policies import PolicyFiles
 from devassist.llm.extractive import Extractive

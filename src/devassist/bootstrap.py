@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
@@ -25,17 +26,25 @@ from devassist.observability.metrics import PrometheusMetrics
 from devassist.ports.journal import HeadQuery
 from devassist.ports.model import Model
 from devassist.prompts.catalog import AgentFiles
+from devassist.runtime.access import Access
+from devassist.runtime.breakers import Breakers
 from devassist.runtime.clock import SystemClock
 from devassist.runtime.driver import Driver
+from devassist.runtime.erasure import reapply
+from devassist.runtime.held import Hold
 from devassist.runtime.history import History
 from devassist.runtime.intake import Intake
 from devassist.runtime.local_bus import LocalBus
 from devassist.runtime.memory import settle
 from devassist.runtime.perform import Performer
-from devassist.runtime.service import Bounds, Service
+from devassist.runtime.service import Service
 from devassist.runtime.services import Services
+from devassist.runtime.starting import Bounds
+from devassist.store.api_keys import FileApiKeys
+from devassist.store.backup import Directories, FileBackups, clear_derived
 from devassist.store.lock import DirectoryLock
 from devassist.store.log_sqlite import SqliteLog
+from devassist.store.position import PositionFile, SqliteLineage, check_keys
 from devassist.store.sqlite_journal import SqliteJournal
 from devassist.store.vault import FileVault
 from devassist.tools.get_policy import get_policy_tool
@@ -47,30 +56,60 @@ async def open_services(settings: Settings, *, drive: bool, extra_tools: Sequenc
     """Everything, wired. ``drive``: take the directory's lock, drive runs and follow the journal; without it the same
     files are read, and signals appended, beside a running server. ``extra_tools`` stand beside the built-in ones.
 
-    Raises DataDirInUse, ConfigInvalid, Unavailable.
+    Raises DataDirInUse, ConfigInvalid, Unavailable; then nothing stays open.
     """
-    lock = DirectoryLock(settings.data_dir) if drive else None
+    opened = AsyncExitStack()  # in the order of opening: what is closed last is the directory's lock
+    try:
+        return await _open(settings, opened, drive=drive, extra_tools=extra_tools)
+    except BaseException:
+        await opened.aclose()
+        raise
+
+
+def file_backups(settings: Settings) -> FileBackups:
+    """Backup and restore of the directories that the settings name."""
+    return FileBackups(Directories(settings.data_dir, settings.keys_dir, settings.graphs_dir, settings.journal_path))
+
+
+async def _open(
+    settings: Settings, opened: AsyncExitStack, *, drive: bool, extra_tools: Sequence[Tool]
+) -> Services:  # fmt: skip
+    if drive:
+        opened.callback(DirectoryLock(settings.data_dir).release)
+    check_keys(settings.journal_path, settings.keys_dir)
     vault = FileVault(settings.keys_dir)
+    opened.push_async_callback(vault.close)
     journal = await SqliteJournal.open(settings.journal_path, vault)
-    log = await SqliteLog.open(settings.data_dir / "log.db", journal, vault)
+    opened.push_async_callback(journal.close)
     clock, bus, history = SystemClock(), LocalBus(), History(journal, journal)
+    hold = await _hold(settings, opened, journal, vault, clock, drive=drive)
+    log = await SqliteLog.open(settings.data_dir / "log.db", journal, vault)
+    opened.push_async_callback(log.close)
+    keys = FileApiKeys(settings.keys_dir)
+    opened.push_async_callback(keys.close)
+    access = Access(keys, vault, journal, journal, clock)
+    opened.push_async_callback(access.close)
     library = PolicyFiles.load(settings.policy_dir or SAMPLES_DIR, today=_today)
     tools = ToolRegistry([get_policy_tool(library), *extra_tools])
     checker = SchemaChecker()
     models = await _models(settings)
+    for model in models.named.values():
+        opened.push_async_callback(model.close)
     prices = load_prices(settings)
     performer = Performer(tools, checker.check, bus, clock, partial(cost_micro, prices.models))
-    driver = Driver(journal, vault, clock, performer, {f"{m.kind}:{m.name}": m for m in models.values()}, history)
+    breakers = Breakers(journal, clock, models.endpoints)
+    driver = Driver(journal, vault, clock, performer, models.named, history, breakers)
     bounds = Bounds(settings.lease_s, settings.max_open_runs, settings.conversation_busy)
-    service = Service(journal, journal, vault, clock, bus, driver, history, bounds)
+    service = Service(journal, journal, vault, clock, bus, driver, history, bounds, hold.gate)
     catalog = AgentFiles(settings.agents_dir)
     intake = Intake(
-        catalog, tools, library, journal, vault, models, models["extractive"], settings.limits, settings.model_protocol
+        catalog, tools, library, journal, vault, models.words, models.words["extractive"], settings.limits,
+        settings.model_protocol, models.fallbacks,
     )  # fmt: skip
     tip = await journal.tip()
     open_now = len(await journal.list(SYSTEM, HeadQuery(states=tuple(map(str, OPEN)), limit=100_000)))
     metrics = PrometheusMetrics(tip, open_now)
-    followers: list[Follower] = [metrics, Erasures(tip, [vault.forget, journal.forget, service.forget])]
+    followers: list[Follower] = [metrics, Erasures(tip, [vault.forget, access.forget, journal.forget, service.forget])]
     if drive:
         followers.append(GraphFiles(journal, settings.graphs_dir, service.recent, tip))
     hub = Hub(journal, followers)
@@ -84,29 +123,44 @@ async def open_services(settings: Settings, *, drive: bool, extra_tools: Sequenc
         closed = True
         if drive:
             await service.drain()
+            await hold.close()
             await hub.stop()
             with suppress(TimeoutError):  # derived, so a rest may stay for the next start
                 async with asyncio.timeout(5):
                     await hub.catch_up()
                     await log.catch_up()
-        for model in models.values():
-            await model.close()
-        await log.close()
-        await journal.close()
-        await vault.close()
-        if lock is not None:
-            lock.release()
+        await opened.aclose()
 
+    await access.open(watch=drive)
     if drive:
+        await breakers.load(journal)
         await service.open(sole_driver=True)
+        hold.start(service.sweep)
         hub.start()
         await log.start()
         settle()
     return Services(
         service=service, intake=intake, catalog=catalog, tools=tools, library=library, journal=journal, heads=journal,
-        vault=vault, log=log, auditor=RecordAuditor(journal, journal, journal, vault, checker), metrics=metrics,
-        model=f"{models['agent'].kind}:{models['agent'].name}", close=close,
+        vault=vault, access=access, log=log, metrics=metrics, hold=hold,
+        auditor=RecordAuditor(journal, journal, journal, vault, checker),
+        model=f"{models.words['agent'].kind}:{models.words['agent'].name}", close=close,
     )  # fmt: skip
+
+
+async def _hold(
+    settings: Settings, opened: AsyncExitStack, journal: SqliteJournal, vault: FileVault, clock: SystemClock, *,
+    drive: bool,
+) -> Hold:  # fmt: skip
+    """Before anything that follows the journal is opened: a driver looks whether it was put back to an earlier state,
+    and makes keys and record agree about what was erased."""
+    lineage = SqliteLineage(settings.journal_path)
+    opened.callback(lineage.close)
+    hold = Hold(lineage, PositionFile(settings.keys_dir), journal, journal, vault, clock)
+    if drive:
+        if await hold.open():
+            clear_derived(settings.data_dir, settings.graphs_dir)
+        await reapply(vault, journal, journal, clock)
+    return hold
 
 
 def _today() -> str:
@@ -114,14 +168,30 @@ def _today() -> str:
     return datetime.now(UTC).astimezone().date().isoformat()
 
 
-async def _models(settings: Settings) -> Mapping[str, Model]:
-    """The models behind the words that agent files use, and the deterministic planner."""
+@dataclass(frozen=True, slots=True)
+class _Models:
+    """``words`` are those that agent files use, and the deterministic planner; ``named`` holds every model by the key
+    that definitions keep, ``endpoints`` says where those are asked that have a place."""
+
+    words: Mapping[str, Model]
+    named: Mapping[str, Model]
+    endpoints: Mapping[str, str]
+    fallbacks: tuple[str, ...]
+
+
+async def _models(settings: Settings) -> _Models:
     extractive = Extractive()
     made: dict[ModelChoice, Model] = {ModelChoice("extractive"): extractive}
     for choice in (settings.agent_model, settings.chat_model):
         if choice not in made:
             made[choice] = await _model(settings, choice)
-    return {"agent": made[settings.agent_model], "chat": made[settings.chat_model], "extractive": extractive}
+    named: dict[str, Model] = {f"{m.kind}:{m.name}": m for m in made.values()}
+    others = [OpenAICompatible(f.base_url, f.api_key, f.model) for f in settings.fallback_models]
+    fallbacks = {f"{m.kind}:{m.name}@{m.endpoint}": m for m in others}
+    named |= fallbacks
+    endpoints = {key: m.endpoint for key, m in named.items() if isinstance(m, OpenAICompatible)}
+    words = {"agent": made[settings.agent_model], "chat": made[settings.chat_model], "extractive": extractive}
+    return _Models(words, named, endpoints, tuple(fallbacks))
 
 
 async def _model(settings: Settings, choice: ModelChoice) -> Model:

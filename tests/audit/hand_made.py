@@ -8,29 +8,28 @@ from typing import Any
 
 from devassist.core.chain import PUBLIC_DOMAIN
 from devassist.core.codec import b64, unb64
-from devassist.core.decide import hold_digest
 from devassist.core.definition import Definition, Request
 from devassist.core.event_codec import encode
+from devassist.core.event_parts import DecidedCall, Limits, Past
 from devassist.core.events import (
-    ApprovalGiven,
-    DecidedCall,
     Event,
     Held,
-    Limits,
     ModelIntended,
     ModelReplied,
-    Past,
     RunFinished,
     RunStarted,
     ToolIntended,
     ToolReturned,
 )
 from devassist.core.heads import head_fields
+from devassist.core.holds import hold_digest
 from devassist.core.ids import uuid7
 from devassist.core.prompt import estimate_tokens
+from devassist.core.run_state import RunState
 from devassist.core.scope import Scope
+from devassist.core.signals import ApprovalGiven
 from devassist.core.tooling import ToolSpec
-from devassist.core.transitions import RunState, apply
+from devassist.core.transitions import apply
 from devassist.ports.journal import Append, Body, NewRun
 from devassist.ports.vault import Payload
 

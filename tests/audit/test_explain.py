@@ -9,7 +9,8 @@ import pytest
 from devassist.audit.auditor import RecordAuditor
 from devassist.audit.explain import explain
 from devassist.core.errors import RunNotFound
-from devassist.core.events import CancelRequested, ModelFailed, RunAborted
+from devassist.core.events import ModelFailed, RunAborted
+from devassist.core.signals import CancelRequested
 from devassist.store.memory_journal import MemoryJournal
 from devassist.store.vault import MemoryVault
 from devassist.tools.schema import SchemaChecker

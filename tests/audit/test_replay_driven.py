@@ -12,18 +12,11 @@ from devassist.audit.record import recorded
 from devassist.audit.replay import rederive, replay
 from devassist.core.errors import ProviderError
 from devassist.core.event_codec import encode
-from devassist.core.events import (
-    CallClosed,
-    DecidedCall,
-    Held,
-    ModelFailed,
-    ModelIntended,
-    ModelReplied,
-    SettlementGiven,
-    ToolIntended,
-)
+from devassist.core.event_parts import DecidedCall
+from devassist.core.events import CallClosed, Held, ModelFailed, ModelIntended, ModelReplied, ToolIntended
 from devassist.core.messages import ModelReply, NativeCall
 from devassist.core.scope import SYSTEM
+from devassist.core.signals import SettlementGiven
 from devassist.core.tooling import ToolNeedsApproval, ToolResult, ToolSpec
 from devassist.llm.scripted import AfterFailures
 from devassist.ports.audit import ReplayReport

@@ -20,7 +20,8 @@ from devassist.core.chain import ZERO_HASH, link
 from devassist.core.codec import canonical
 from devassist.core.errors import RunNotFound
 from devassist.core.event_codec import encode
-from devassist.core.events import CancelRequested, Fact, RunAborted
+from devassist.core.events import RunAborted
+from devassist.core.signals import CancelRequested, Fact
 from devassist.ports.audit import Report
 from devassist.store.sqlite_journal import SqliteJournal
 from devassist.store.vault import FileVault

@@ -12,8 +12,8 @@ import pytest
 from devassist.audit.verify import Verifier
 from devassist.core.errors import ProviderError, RunNotFound
 from devassist.core.event_codec import encode
-from devassist.core.events import CancelRequested, Fact, LateOutcome
 from devassist.core.scope import SYSTEM, Scope
+from devassist.core.signals import CancelRequested, Fact, LateOutcome
 from devassist.core.tooling import ToolNeedsApproval, ToolSpec
 from devassist.llm.scripted import Scripted
 from devassist.ports.journal import Body

@@ -6,12 +6,11 @@ import json
 from typing import Any
 
 from devassist.core.definition import Definition, Request
+from devassist.core.event_parts import DecidedCall, Limits
 from devassist.core.events import (
     CallClosed,
-    DecidedCall,
     Event,
     Held,
-    Limits,
     ModelFailed,
     ModelIntended,
     ModelReplied,
@@ -20,8 +19,9 @@ from devassist.core.events import (
     ToolIntended,
     ToolReturned,
 )
+from devassist.core.run_state import RunState
 from devassist.core.tooling import Effect, ToolSpec
-from devassist.core.transitions import RunState, apply
+from devassist.core.transitions import apply
 
 TRACE = "0192f0c1a2b37c4d8e5f60718293a4b5"
 T0 = 1_700_000_000_000_000

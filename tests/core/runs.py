@@ -6,16 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from devassist.core.events import (
-    ApprovalGiven,
-    CancelRequested,
-    LateOutcome,
-    RunAborted,
-    RunFailed,
-    SettlementGiven,
-    TimerFired,
-    WaitBegun,
-)
+from devassist.core.events import RunAborted, RunFailed, WaitBegun
+from devassist.core.signals import ApprovalGiven, CancelRequested, LateOutcome, SettlementGiven, TimerFired
 from devassist.core.tooling import Effect
 from tests.core.build import Script, Wanted
 

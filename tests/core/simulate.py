@@ -3,11 +3,11 @@ crashes and signals. What it appends is what could have been recorded."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from devassist.core.decide import (
+from devassist.core.commands import (
     Abort,
     CallModel,
     CallTools,
@@ -18,28 +18,36 @@ from devassist.core.decide import (
     Fail,
     Finish,
     Hold,
+    Switch,
     Wait,
-    decide,
 )
+from devassist.core.decide import decide
+from devassist.core.event_parts import Limits
 from devassist.core.events import (
-    ApprovalGiven,
+    RETRY_2,
+    BreakerSeen,
     CallClosed,
-    CancelRequested,
-    ChildFinished,
-    LateOutcome,
-    Limits,
     ModelFailed,
     ModelIntended,
+    ModelSwitched,
     RunAborted,
     RunFailed,
-    SettlementGiven,
-    TimerFired,
     ToolIntended,
     ToolReturned,
     WaitBegun,
 )
+from devassist.core.run_state import RunState
+from devassist.core.signals import (
+    ApprovalGiven,
+    CancelRequested,
+    ChildFinished,
+    LateOutcome,
+    RunRestored,
+    SettlementGiven,
+    TimerFired,
+)
 from devassist.core.states import State
-from devassist.core.transitions import RunState
+from devassist.core.transitions import OVERFLOW
 from tests.core.build import Script
 
 MOST_EVENTS = 400
@@ -95,6 +103,7 @@ class Walk:
             SettlementGiven(self.name(), ACTOR, "no such digest", "abandon"),
             LateOutcome(self.name(), rng.choice(intents), "result", ref, ref),
             LateOutcome(self.name(), rng.choice(intents), "unknown", code="interrupted"),
+            *([RunRestored(self.name(), 1, 2)] if self.chance(0.2) else []),
         ))  # fmt: skip
 
     def answer(self) -> None:
@@ -135,10 +144,15 @@ class Walk:
     def do(self, command: Command) -> None:
         script, state = self.script, self.state
         match command:
+            case CallModel() if state.started.flags and self.chance(0.1):
+                self.decided.pop()  # not carried out
+                self.add(BreakerSeen(state.choice, state.at + 50_000))
             case CallModel(step, attempt):
                 added = tuple(dict.fromkeys(e.seq for e in state.transcript if e.seq > state.base))
                 base = state.base if state.base >= 0 else None
-                self.add(ModelIntended(step, attempt, "m-1", "scripted", self.epoch, added, 100, base))
+                model = state.model or "m-1"
+                intent = ModelIntended(step, attempt, model, "scripted", self.epoch, added, 100, base)
+                self.add(replace(intent, choice=state.choice))
                 self.effect(self.reply)
             case CallTools(calls):
                 for call in calls:
@@ -155,8 +169,10 @@ class Walk:
                 self.add(CallClosed(state.reply_seq, call, closing, shown, result, code))
             case Hold(call, reason, digest):
                 script.held(call, reason, digest)
-            case Wait(until):
-                self.add(WaitBegun("backoff", until))
+            case Wait(until, jitter, reason):
+                self.add(WaitBegun(reason, until + self.rng.randrange(jitter + 1)))
+            case Switch(choice, reason):
+                self.add(ModelSwitched(f"m-{choice + 1}", "scripted", reason, choice))
             case Finish():
                 script.finish()
             case Fail(code, status):
@@ -193,8 +209,9 @@ class Walk:
         elif kind == "fault":
             script.fault(rng.choice(("tool_not_found", "reply_empty", "content_filtered")), "Mend it.")
         else:
-            error = ModelFailed(self.state.open_model, "provider_error", 502, self.chance(0.7), 5, retry_after=9)
-            self.add(error)
+            code = rng.choice(("provider_error", "provider_error", OVERFLOW))
+            again = code != OVERFLOW and self.chance(0.7)
+            self.add(ModelFailed(self.state.open_model, code, 502, again, 5, retry_after=rng.choice((0, 9, 6_000_000))))
 
     def outcome(self, call: int) -> None:
         c = self.state.calls[call]
@@ -211,6 +228,7 @@ def simulate(rng: Random, *, cancels: float = 0.02, **changes: Any) -> Walk:
         steps=rng.choice((1, 3, 6)), corrections=rng.choice((0, 2)), tokens=rng.choice((20, 10_000)),
         deadline_ms=rng.choice((300, 60_000)), cost=rng.choice((-1, 0, 50)),
     )  # fmt: skip
-    start = {"limits": limits, "parallel": rng.random() < 0.5, "on_unknown": rng.choice(("hold", "tell"))}
+    start = {"limits": limits, "parallel": rng.random() < 0.5, "on_unknown": rng.choice(("hold", "tell")),
+             **rng.choice(({}, {"flags": (RETRY_2,), "fallbacks": rng.choice((0, 0, 2))}))}  # fmt: skip
     script = Script("go", **(start | changes))
     return Walk(script, rng, rng.choice((0, 0.1, 0.3)), rng.choice((0, 0.1)), cancels).run()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from devassist.core.decide import Hold, decide, hold_digest
-from devassist.core.events import SettlementGiven
+from devassist.core.commands import Hold
+from devassist.core.decide import decide
+from devassist.core.holds import hold_digest
+from devassist.core.signals import SettlementGiven
 from tests.core.build import Script
 from tests.core.simulate import ACTOR
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from devassist.core.agents import AgentSpec, LimitOverrides, Texts, resolve
 from devassist.core.definition import Definition
 from devassist.core.errors import ConfigInvalid, ToolNotAllowed, ToolNotFound
-from devassist.core.events import Limits
+from devassist.core.event_parts import Limits
 from devassist.core.prices import cost_micro, micro_units, parse_prices
 from devassist.core.tooling import ToolSpec
 

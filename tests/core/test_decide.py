@@ -10,11 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devassist.core.decide import (
-    BACKOFF_US,
-    MAX_INTERRUPTIONS,
-    MAX_MODEL_CUTS,
-    MAX_MODEL_FAILURES,
+from devassist.core.commands import (
     Abort,
     CallModel,
     CallTools,
@@ -24,18 +20,14 @@ from devassist.core.decide import (
     Fail,
     Finish,
     Hold,
+    Switch,
     Wait,
-    decide,
 )
-from devassist.core.events import (
-    ApprovalGiven,
-    CancelRequested,
-    Limits,
-    ModelFailed,
-    SettlementGiven,
-    TimerFired,
-    WaitBegun,
-)
+from devassist.core.decide import MAX_INTERRUPTIONS, MAX_MODEL_CUTS, decide
+from devassist.core.event_parts import Limits
+from devassist.core.events import ModelFailed, WaitBegun
+from devassist.core.patience import FIRST_BACKOFF_US, FIRST_MAX_FAILURES
+from devassist.core.signals import ApprovalGiven, CancelRequested, SettlementGiven, TimerFired
 from devassist.core.states import CLOSED, State
 from tests.core.build import Script
 from tests.core.simulate import ACTOR, Walk, simulate
@@ -122,6 +114,27 @@ def test_each_answer_is_used_once(walk: Walk) -> None:
                 assert words[state.reply_seq, index] <= 1 + len(answers)
 
 
+@often
+@given(walks)
+def test_after_a_restore_a_person_decides_on_every_once_call(walk: Walk) -> None:
+    """Of a run that was open when the journal was put back, no once-call is begun without a word given since then."""
+    for state, command in walk.decided:
+        for index in command.calls if isinstance(command, CallTools) and state.restored else ():
+            c = state.calls[index]
+            assert c.call.effect != "once" or c.approved or c.answer in ("approve", "repeat")
+
+
+@often
+@given(walks)
+def test_models_are_switched_in_their_order(walk: Walk) -> None:
+    """Each switch goes to the next fallback, never past the last, and no attempt follows an open breaker at once."""
+    for state, command in walk.decided:
+        if isinstance(command, Switch):
+            assert command.choice == state.choice + 1 <= state.started.fallbacks
+        if isinstance(command, CallModel):
+            assert state.breaker is None
+
+
 # -- cut off ---------------------------------------------------------------------------------------------------------
 
 
@@ -177,8 +190,8 @@ def test_a_provider_that_fails_is_asked_again_after_a_pause() -> None:
     script.think()
     failed(script, retry_after=9_000_000)
     assert decide(script.now) == Wait(script.now.at + 9_000_000)
-    for number in range(1, MAX_MODEL_FAILURES):
-        until = script.now.at + BACKOFF_US[number - 1]
+    for number in range(1, FIRST_MAX_FAILURES):
+        until = script.now.at + FIRST_BACKOFF_US[number - 1]
         script.add(WaitBegun("backoff", until))
         assert decide(script.now) is None
         script.add(TimerFired(f"t{number}", until))

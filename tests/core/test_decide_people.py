@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from devassist.core.decide import CallModel, CallTools, CloseCall, Fail, Hold, Wait, decide, hold_digest
-from devassist.core.events import ApprovalGiven, LateOutcome, Limits, SettlementGiven, TimerFired, WaitBegun
+from devassist.core.commands import CallModel, CallTools, CloseCall, Fail, Hold, Wait
+from devassist.core.decide import decide
+from devassist.core.event_parts import Limits
+from devassist.core.events import WaitBegun
+from devassist.core.holds import hold_digest
+from devassist.core.signals import ApprovalGiven, LateOutcome, SettlementGiven, TimerFired
 from tests.core.build import Script
 from tests.core.simulate import ACTOR
 from tests.core.steps_to import LOOK, MAIL, PUT, asked, doubted, waiting_for_approval

@@ -15,18 +15,9 @@ from devassist.core import event_codec
 from devassist.core.codec import MAX_INT, canonical, parse_canonical
 from devassist.core.errors import JournalCorrupt, UnknownEventKind
 from devassist.core.event_codec import REF_FIELDS, decode, encode, refs
-from devassist.core.events import (
-    CLASSES,
-    KINDS,
-    SIGNALS,
-    TERMINAL,
-    DecidedCall,
-    Fact,
-    Limits,
-    ModelReplied,
-    Past,
-    RunStarted,
-)
+from devassist.core.event_parts import DecidedCall, Limits, Past
+from devassist.core.events import CLASSES, KINDS, TERMINAL, ModelReplied, RunStarted
+from devassist.core.signals import SIGNALS, Fact
 
 words = st.text("abcdefghijklmnopqrstuvwxyz0123456789_-", min_size=1, max_size=8)
 OURS = {int: st.integers(-1, MAX_INT), bool: st.booleans(), str: words, types.NoneType: st.none()}
@@ -80,7 +71,7 @@ def test_bodies_hold_no_free_text(cls: type[Any]) -> None:
     ids = {
         "signal_id", "actor", "tenant", "domain", "agent", "conversation", "root", "parent_call", "replaces", "idem",
         "digest", "model", "model_kind", "tool", "code", "child", "protocol", "reason", "state", "finish", "flags",
-        "verdicts", "degraded", "name", "data",
+        "verdicts", "degraded", "name", "data", "breaker", "doubts",
     }  # fmt: skip
     for name, hint in get_type_hints(cls).items():
         if "str" in str(hint) and name not in ("kind", *REF_FIELDS):

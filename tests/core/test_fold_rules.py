@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from devassist.core.codec import parse_canonical
-from devassist.core.decide import CallModel, CallTools, CloseCall, decide
+from devassist.core.commands import CallModel, CallTools, CloseCall
+from devassist.core.decide import decide
 from devassist.core.event_codec import decode, encode
-from devassist.core.events import ApprovalGiven, CancelRequested, LateOutcome, Limits, ModelFailed, TimerFired
+from devassist.core.event_parts import Limits
+from devassist.core.events import ModelFailed
+from devassist.core.signals import ApprovalGiven, CancelRequested, LateOutcome, TimerFired
 from tests.core.build import Script
 from tests.core.runs import SCRIPTS, doubtful
 

@@ -9,7 +9,8 @@ import pytest
 
 from devassist.core.citations import labels, names, prose, quotations, titles
 from devassist.core.definition import Definition
-from devassist.core.events import Limits, ModelReplied, ToolReturned
+from devassist.core.event_parts import Limits
+from devassist.core.events import ModelReplied, ToolReturned
 from devassist.core.grounding import Clause, Released, clauses_of, release, released_answer
 
 TITLE = "云泽省门诊慢特病管理办法"

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from devassist.core.codec import json_text
 from devassist.core.definition import Definition
-from devassist.core.events import Limits
+from devassist.core.event_parts import Limits
 from devassist.core.interpret import Draft, DraftCall, consulted, interpret
 from devassist.core.messages import ModelReply, NativeCall, with_safe_ids
+from devassist.core.run_state import RunState
 from devassist.core.tooling import ToolSpec
-from devassist.core.transitions import RunState
 from devassist.tools.schema import SchemaChecker
 from tests.core.build import Script
 

@@ -11,18 +11,12 @@ from hypothesis import strategies as st
 
 from devassist.core import event_codec
 from devassist.core.event_codec import encode
+from devassist.core.event_parts import DecidedCall, Limits
 from devassist.core.events import (
     CLASSES,
-    ApprovalGiven,
     CallClosed,
-    CancelRequested,
-    ChildFinished,
-    DecidedCall,
     Event,
-    Fact,
     Held,
-    LateOutcome,
-    Limits,
     ModelFailed,
     ModelIntended,
     ModelReplied,
@@ -31,13 +25,20 @@ from devassist.core.events import (
     RunFailed,
     RunFinished,
     RunStarted,
-    SettlementGiven,
-    TimerFired,
     ToolIntended,
     ToolReturned,
     WaitBegun,
 )
 from devassist.core.log_rows import LogRow, RunContext, current, log_row, metadata, started
+from devassist.core.signals import (
+    ApprovalGiven,
+    CancelRequested,
+    ChildFinished,
+    Fact,
+    LateOutcome,
+    SettlementGiven,
+    TimerFired,
+)
 from devassist.core.states import State
 
 INIT = RunStarted(

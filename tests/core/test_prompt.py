@@ -9,12 +9,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devassist.core.decide import CallModel
+from devassist.core.commands import CallModel
 from devassist.core.definition import Definition
-from devassist.core.events import Limits
+from devassist.core.event_parts import Limits
 from devassist.core.messages import ChatMessage, NativeCall
 from devassist.core.prompt import Prompt, assemble, estimate_tokens, native_calls, native_json, render
-from devassist.core.transitions import Entry
+from devassist.core.run_state import Entry
 from tests.core.simulate import simulate
 
 BASE = Definition(

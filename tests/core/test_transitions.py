@@ -13,15 +13,10 @@ from hypothesis import strategies as st
 from devassist.core.errors import IllegalTransition
 from devassist.core.events import (
     CLASSES,
-    SIGNALS,
     TERMINAL,
-    ApprovalGiven,
+    BreakerSeen,
     CallClosed,
-    CancelRequested,
-    ChildFinished,
-    Fact,
     Held,
-    LateOutcome,
     ModelFailed,
     ModelIntended,
     ModelReplied,
@@ -29,15 +24,25 @@ from devassist.core.events import (
     RunAborted,
     RunFailed,
     RunFinished,
-    SettlementGiven,
-    TimerFired,
     ToolIntended,
     ToolReturned,
     WaitBegun,
 )
 from devassist.core.heads import head_fields
+from devassist.core.run_state import RunState
+from devassist.core.signals import (
+    SIGNALS,
+    ApprovalGiven,
+    CancelRequested,
+    ChildFinished,
+    Fact,
+    LateOutcome,
+    RunRestored,
+    SettlementGiven,
+    TimerFired,
+)
 from devassist.core.states import CLOSED, OPEN, STATUS, TABLE, State
-from devassist.core.transitions import RunState, apply, fold
+from devassist.core.transitions import apply, fold
 from tests.core.build import Script
 from tests.core.runs import SCRIPTS, doubtful, plain
 from tests.core.simulate import Walk, simulate
@@ -62,6 +67,8 @@ EXAMPLES: tuple[Any, ...] = (
     TimerFired("s", 9),
     ChildFinished("s", "00", "ERROR"),
     LateOutcome("s", 3, "result"),
+    RunRestored("s", 1, 2),
+    BreakerSeen(0, 9),
     Fact("granted", "00"),
 )
 walks = st.integers(0, 2**40).map(lambda seed: simulate(Random(seed), cancels=0.1))

@@ -9,17 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from devassist.core.definition import Definition, Request
-from devassist.core.events import Limits
+from devassist.core.event_parts import Limits
+from devassist.core.events import RunStarted
 from devassist.core.react import protocol_instructions
 from devassist.core.scope import Scope
 from devassist.llm.scripted import Scripted
+from devassist.ports.journal import NewRun
 from devassist.ports.model import Model
+from devassist.runtime.breakers import Breakers
 from devassist.runtime.clock import SystemClock
 from devassist.runtime.driver import Driver
 from devassist.runtime.history import History
 from devassist.runtime.local_bus import LocalBus
 from devassist.runtime.perform import Performer
-from devassist.runtime.service import Bounds, Service, StartRun
+from devassist.runtime.service import Service
+from devassist.runtime.starting import Bounds, Starter, StartRun
 from devassist.runtime.view import RunView
 from devassist.store.memory_journal import MemoryJournal
 from devassist.store.sqlite_journal import SqliteJournal
@@ -39,11 +43,16 @@ class Rig:
     definition: Definition
     bus: LocalBus
     driver: Driver
+    starter: Starter
 
     def start_run(self, message: str = "hi", conversation: str | None = None, **changes: Any) -> StartRun:
         request = Request(user="alice", route="agent", route_reason="test")
         start = StartRun(message, self.definition, request, conversation)
         return replace(start, **changes)
+
+    async def prepare(self, scope: Scope, start: StartRun) -> tuple[NewRun, RunStarted, dict[str, str]]:
+        """The INIT of a run that is not begun."""
+        return await self.starter.prepare(scope, start)
 
     async def ask(self, message: str = "hi", conversation: str | None = None, **changes: Any) -> RunView:
         started = await self.service.start(USER, self.start_run(message, conversation, **changes))
@@ -52,7 +61,8 @@ class Rig:
 
 def build(
     journal: Any, vault: Any, model: Model, tools: Sequence[Tool] = (), *, bounds: Bounds | None = None,
-    clock: Any = None, **definition: Any,
+    clock: Any = None, fallbacks: dict[str, Model] | None = None, endpoints: dict[str, str] | None = None,
+    **definition: Any,
 ) -> Rig:  # fmt: skip
     """The same wiring as bootstrap's, on the given store."""
     registry = ToolRegistry(tools)
@@ -60,14 +70,18 @@ def build(
     bus = LocalBus()
     history = History(journal, journal)
     performer = Performer(registry, SchemaChecker().check, bus, clock, lambda *_: None)
-    driver = Driver(journal, vault, clock, performer, {f"{model.kind}:{model.name}": model}, history)
+    named = {f"{model.kind}:{model.name}": model, **(fallbacks or {})}
+    breakers = Breakers(journal, clock, endpoints)
+    driver = Driver(journal, vault, clock, performer, named, history, breakers)
     service = Service(journal, journal, vault, clock, bus, driver, history, bounds or Bounds())
     specs = registry.specs()
     base = Definition(
         agent="dev", system="You are a test.\n\n" + protocol_instructions("en", specs), prompt_version="test",
         lang="en", tools=specs, model=model.name, model_kind=model.kind, limits=Limits(),
+        fallbacks=tuple(fallbacks or ()),
     )  # fmt: skip
-    return Rig(service, journal, vault, registry, replace(base, **definition), bus, driver)
+    starter = Starter(vault, clock, bounds or Bounds())
+    return Rig(service, journal, vault, registry, replace(base, **definition), bus, driver, starter)
 
 
 @asynccontextmanager

@@ -10,17 +10,10 @@ from typing import Any
 import pytest
 
 from devassist.core.errors import ProviderError, RunNotFound
-from devassist.core.events import (
-    ApprovalGiven,
-    CallClosed,
-    CancelRequested,
-    ModelFailed,
-    ModelReplied,
-    RunAborted,
-    ToolReturned,
-)
+from devassist.core.events import CallClosed, ModelFailed, ModelReplied, RunAborted, ToolReturned
 from devassist.core.messages import ModelReply, NativeCall
 from devassist.core.scope import Scope
+from devassist.core.signals import ApprovalGiven, CancelRequested
 from devassist.core.states import State
 from devassist.core.tooling import ToolSpec
 from devassist.runtime.view import RunView
@@ -127,7 +120,7 @@ async def test_while_a_tool_works_in_a_thread() -> None:
 
 async def test_while_it_waits_out_a_provider() -> None:
     """A back-off ends at once, and no attempt follows."""
-    model = Recording([ProviderError("busy", retryable=True, retry_after_ms=600_000)])
+    model = Recording([ProviderError("busy", retryable=True, retry_after_ms=200_000)])
     async with rig(model) as made:
         stream = (await made.service.start(USER, made.start_run())).stream
         await parked(made, "WAIT")

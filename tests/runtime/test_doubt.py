@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from devassist.core.codec import b64
-from devassist.core.events import ApprovalGiven, CallClosed, Held, SettlementGiven, ToolIntended, ToolReturned
+from devassist.core.events import CallClosed, Held, ToolIntended, ToolReturned
+from devassist.core.signals import ApprovalGiven, SettlementGiven
 from devassist.core.states import State
 from devassist.runtime.view import RunView
 from tests.runtime.read import Recording, answer, failure, kinds, of, signal

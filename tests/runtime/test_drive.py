@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from devassist.core.events import Limits, ModelIntended, ModelReplied, RunFailed, RunFinished
+from devassist.core.event_parts import Limits
+from devassist.core.events import ModelIntended, ModelReplied, RunFailed, RunFinished
 from devassist.core.messages import ModelReply
 from devassist.core.states import State
 from devassist.ports.model import ModelRequest

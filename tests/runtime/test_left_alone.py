@@ -15,7 +15,7 @@ from tests.runtime.rig import USER, rig
 async def test_a_run_whose_texts_are_erased_ends() -> None:
     """An open run of an erased domain fails with a reason that anyone may read, and nothing of it is driven."""
     async with rig(["Action: final: never"], open_service=False) as made:
-        prepared, started, _ = await made.service._prepare(USER, made.start_run("my secret"))
+        prepared, started, _ = await made.prepare(USER, made.start_run("my secret"))
         await made.journal.begin(USER, replace(prepared, lease_until=0))
         await made.vault.destroy(USER, bytes.fromhex(started.domain))
         await made.service.open(sole_driver=True)
@@ -29,7 +29,7 @@ async def test_a_run_whose_texts_are_erased_ends() -> None:
 async def test_a_run_with_an_unknown_flag_is_left_to_another_worker() -> None:
     """It is neither claimed nor touched."""
     async with rig(["Action: final: never"], open_service=False) as made:
-        prepared, started, _ = await made.service._prepare(USER, made.start_run())
+        prepared, started, _ = await made.prepare(USER, made.start_run())
         assert isinstance(started, RunStarted)
         body = Body("run_started", encode(replace(started, flags=("of_tomorrow",))))
         await made.journal.begin(USER, replace(prepared, lease_until=0, body=body, flags="of_tomorrow"))

@@ -13,9 +13,10 @@ import pytest
 
 from devassist.core.chain import call_id
 from devassist.core.errors import ProviderError
-from devassist.core.events import Held, LateOutcome, ModelIntended, SettlementGiven, ToolIntended, ToolReturned
+from devassist.core.events import Held, ModelIntended, ToolIntended, ToolReturned
 from devassist.core.messages import ModelReply, NativeCall
 from devassist.core.scope import SYSTEM
+from devassist.core.signals import LateOutcome, SettlementGiven
 from devassist.core.states import State
 from devassist.llm.scripted import AfterFailures
 from devassist.ports.journal import Append

@@ -12,13 +12,15 @@ from typing import Any
 import pytest
 
 from devassist.core.errors import Draining, Unavailable
-from devassist.core.events import LateOutcome, ModelFailed, ModelIntended, ToolIntended
+from devassist.core.events import ModelFailed, ModelIntended, ToolIntended
 from devassist.core.scope import SYSTEM
+from devassist.core.signals import LateOutcome
 from devassist.core.states import State
 from devassist.llm.scripted import Scripted
 from devassist.ports.journal import HeadQuery
 from devassist.ports.model import ModelRequest
-from devassist.runtime.service import MAX_FAULTS, Bounds
+from devassist.runtime.service import MAX_FAULTS
+from devassist.runtime.starting import Bounds
 from devassist.store.sqlite_journal import SqliteJournal
 from devassist.store.vault import FileVault
 from tests.runtime.read import answer, failure, kinds, of

@@ -16,7 +16,7 @@ from devassist.core.scope import SYSTEM, Scope
 from devassist.core.states import State
 from devassist.llm.scripted import Chunks, Scripted
 from devassist.ports.model import ModelRequest
-from devassist.runtime.service import Bounds
+from devassist.runtime.starting import Bounds
 from devassist.store.sqlite_journal import SqliteJournal
 from devassist.store.vault import FileVault
 from tests.runtime.read import Recording, answer, of
@@ -127,7 +127,7 @@ async def test_one_key_starts_one_run() -> None:
 
 async def begun(made: Rig, conversation: str) -> bytes:
     """A run that has its INIT and no owner yet."""
-    run, _, _ = await made.service._prepare(USER, made.start_run("x", conversation))
+    run, _, _ = await made.prepare(USER, made.start_run("x", conversation))
     await made.journal.begin(USER, replace(run, lease_until=0))
     return run.stream
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from devassist.core.event_codec import encode
-from devassist.core.events import Fact, ModelIntended, ModelReplied, RunFailed
+from devassist.core.events import ModelIntended, ModelReplied, RunFailed
 from devassist.core.scope import Scope
+from devassist.core.signals import Fact
 from devassist.ports.journal import Body
 from devassist.store.database import connect
 from devassist.store.log_sqlite import SqliteLog

@@ -9,8 +9,8 @@ from devassist.audit.rows import Walk
 from devassist.core.codec import unb64
 from devassist.core.errors import JournalCorrupt
 from devassist.core.heads import head_fields
+from devassist.core.run_state import RunState
 from devassist.core.states import State
-from devassist.core.transitions import RunState
 from devassist.ports.journal import Fault, Head, Record
 
 _NOT_KEPT = -1

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from devassist.core.decide import (
-    INTERRUPTED,
+from devassist.core.commands import (
     Abort,
     CallModel,
     CallTools,
@@ -16,11 +15,13 @@ from devassist.core.decide import (
     Fail,
     Finish,
     Hold,
+    Switch,
     Wait,
 )
+from devassist.core.decide import INTERRUPTED
 from devassist.core.definition import Definition
 from devassist.core.events import (
-    SIGNALS,
+    BreakerSeen,
     Event,
     ModelFailed,
     ModelReplied,
@@ -29,10 +30,11 @@ from devassist.core.events import (
     RunStarted,
     ToolReturned,
 )
-from devassist.core.transitions import RunState
+from devassist.core.run_state import RunState
+from devassist.core.signals import SIGNALS
 
 JITTER_US = 1_000_000
-"""A wait may be this much longer than derived: back-off is spread by chance, and what came of it is recorded."""
+"""A wait may at least be this much longer than derived: it is spread by chance, and what came of it is recorded."""
 _CUT = frozenset({INTERRUPTED, "cancelled"})
 
 
@@ -49,8 +51,10 @@ def is_fact(event: Event, command: Command | None) -> bool:
     An attempt that was cut off is decided; so is giving up, except for want of the model that was to be asked.
     """
     match event:
-        case ModelReplied() | ModelSwitched() | RunStarted():
+        case ModelReplied() | RunStarted() | BreakerSeen():
             return True
+        case ModelSwitched():
+            return not isinstance(command, Switch)  # before they were decided, switches were made from outside
         case ModelFailed(code=code):
             return code not in _CUT
         case ToolReturned(outcome=outcome, code=code):
@@ -70,6 +74,7 @@ def due(command: Command | None, state: RunState, definition: Definition) -> Due
             model, kind = (state.model, state.model_kind) if state.model else (definition.model, definition.model_kind)
             base = state.base if state.base >= 0 else None
             fields = {"step": step, "attempt": attempt, "model": model, "model_kind": kind, "base": base}
+            fields["choice"] = state.choice
             return Due("model_intended", fields | {"add": _new(state)})
         case CallTools(calls):
             return tool_due(state, calls[0])
@@ -84,7 +89,9 @@ def due(command: Command | None, state: RunState, definition: Definition) -> Due
         case Hold(call, reason, digest):
             return Due("held", {"decision": state.reply_seq, "call": call, "reason": reason, "digest": digest})
         case Wait():
-            return Due("wait_begun", {"reason": "backoff"})
+            return Due("wait_begun", {"reason": command.reason})
+        case Switch(choice, reason):
+            return Due("model_switched", {"choice": choice, "reason": reason})
         case Finish(of):
             return Due("run_finished", {"of": of})
         case Fail(code, status):

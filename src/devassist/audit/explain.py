@@ -12,12 +12,9 @@ from devassist.audit.record import Recorded, definition_text, recorded
 from devassist.core.citations import quotations
 from devassist.core.definition import Definition, Request
 from devassist.core.events import (
-    ApprovalGiven,
     CallClosed,
-    CancelRequested,
     Event,
     Held,
-    LateOutcome,
     ModelFailed,
     ModelIntended,
     ModelReplied,
@@ -26,14 +23,15 @@ from devassist.core.events import (
     RunFailed,
     RunFinished,
     RunStarted,
-    SettlementGiven,
     ToolIntended,
     ToolReturned,
     WaitBegun,
 )
 from devassist.core.grounding import clauses_of
+from devassist.core.run_state import RunState
 from devassist.core.scope import Scope
-from devassist.core.transitions import RunState, fold
+from devassist.core.signals import ApprovalGiven, CancelRequested, LateOutcome, SettlementGiven
+from devassist.core.transitions import fold
 from devassist.ports.journal import Journal
 from devassist.ports.vault import DomainName, Vault
 

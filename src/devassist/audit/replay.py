@@ -14,11 +14,12 @@ from typing import Any
 
 from devassist.audit.due import JITTER_US, Due, due, is_fact, tool_due
 from devassist.audit.record import Recorded, definition_text, recorded
-from devassist.core.decide import CallTools, Wait, decide
+from devassist.core.commands import CallTools, Wait
+from devassist.core.decide import decide
 from devassist.core.definition import Definition
+from devassist.core.degraded import degradations
 from devassist.core.errors import DevAssistError, IllegalTransition
 from devassist.core.events import (
-    SIGNALS,
     Event,
     ModelIntended,
     ModelReplied,
@@ -31,8 +32,10 @@ from devassist.core.grounding import released_answer
 from devassist.core.interpret import Draft, interpret
 from devassist.core.messages import ModelReply
 from devassist.core.prompt import assemble, estimate_tokens, native_calls
+from devassist.core.run_state import RunState
 from devassist.core.scope import Scope
-from devassist.core.transitions import RunState, apply
+from devassist.core.signals import SIGNALS
+from devassist.core.transitions import apply
 from devassist.ports.audit import Difference, ReplayReport
 from devassist.ports.journal import Journal
 from devassist.ports.tools import ArgumentChecker
@@ -107,7 +110,7 @@ class _Replay:
         self._same(due(command, state, self._definition), event)
         if isinstance(command, Wait) and isinstance(event, WaitBegun):
             spread = event.until - command.until
-            if not 0 <= spread <= JITTER_US:
+            if not 0 <= spread <= max(JITTER_US, command.jitter):
                 self._differ("until", event.until, command.until)
 
     def _same(self, expected: Due | None, event: Event) -> None:
@@ -147,7 +150,7 @@ class _Replay:
 
     def _prompt(self, event: ModelIntended, after: RunState) -> Iterator[tuple[str, Any, Any]]:
         prompt = assemble(
-            after.transcript, self._definition, self._text, lambda ref: estimate_tokens(self._text(ref))
+            after.transcript, self._definition, self._text, lambda ref: estimate_tokens(self._text(ref)), after.ceiling
         )  # fmt: skip
         yield "tokens", event.tokens, prompt.tokens
         yield "left_history", event.left_history, prompt.left_history
@@ -195,7 +198,7 @@ class _Replay:
         yield "answer", self._text(event.answer), released.text
         yield "output", self._text(event.output), released.output or ""
         yield "verdicts", event.verdicts, released.verdicts
-        yield "degraded", event.degraded, released.degraded
+        yield "degraded", event.degraded, degradations(before.started, events, reply, released.degraded)
 
     # ------------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,8 @@ from devassist.core.codec import parse_canonical
 from devassist.core.errors import IllegalTransition, JournalCorrupt
 from devassist.core.event_codec import decode
 from devassist.core.events import Event, RunStarted
-from devassist.core.transitions import RunState, apply
+from devassist.core.run_state import RunState
+from devassist.core.transitions import apply
 from devassist.ports.journal import Fault, Record
 
 _MAX_AT = 2**63

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from devassist.core.definition import Definition, Lang
 from devassist.core.errors import ConfigInvalid, ToolNotAllowed, ToolNotFound
-from devassist.core.events import Limits, OnUnknown, Release
+from devassist.core.event_parts import Limits, OnUnknown, Release
 from devassist.core.tooling import ToolSpec
 
 Protocol = Literal["text", "tools"]
@@ -82,7 +82,7 @@ class AgentSpec:
 def resolve(
     spec: AgentSpec, *, lang: Lang, tools: Sequence[ToolSpec], restrict: Sequence[str] | None, model: str,
     model_kind: str, protocol: Protocol, limits_default: Limits, protocol_text: str,
-    all_names: Collection[str] = (),
+    all_names: Collection[str] = (), fallbacks: tuple[str, ...] = (),
 ) -> Definition:  # fmt: skip
     """Everything that decides how a run of ``spec`` behaves.
 
@@ -110,6 +110,7 @@ def resolve(
         grounded=spec.grounded,
         max_reply_tokens=spec.max_reply_tokens,
         context_tokens=spec.context_tokens,
+        fallbacks=fallbacks,
     )
 
 

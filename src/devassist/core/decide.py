@@ -6,110 +6,31 @@ start, a resume after a crash and a replay are one thing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from hashlib import sha256
-
-from devassist.core.codec import canonical
-from devassist.core.events import Closing
+from devassist.core.commands import (
+    Abort,
+    CallModel,
+    CallTools,
+    CloseCall,
+    Command,
+    CutCall,
+    CutModel,
+    Fail,
+    Finish,
+    Hold,
+    Wait,
+)
+from devassist.core.event_parts import Closing
+from devassist.core.holds import hold_digest
+from devassist.core.patience import after_failure
+from devassist.core.run_state import CUT_OFF, CallState, RunState
 from devassist.core.states import State
-from devassist.core.transitions import CUT_OFF, CallState, RunState
 
-MAX_MODEL_FAILURES = 3
-"""Attempts in a row without a usable reply, before the run fails."""
 MAX_MODEL_CUTS = 6
 """Model attempts in a row that were cut off (crashes), before the run fails."""
 MAX_INTERRUPTIONS = 3
 """Attempts of a repeatable call that were cut off, before the model is told that it fails."""
-BACKOFF_US = (500_000, 2_000_000, 8_000_000)
 INTERRUPTED = CUT_OFF
 UNKNOWN = "outcome_unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class CallModel:
-    """Make model attempt ``attempt`` for step ``step``."""
-
-    step: int
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class CallTools:
-    """Make an attempt of each of these calls (indices into the decision), together."""
-
-    calls: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CutModel:
-    """The model attempt of seq ``of`` was cut off: record that it gave no reply."""
-
-    of: int
-    code: str
-
-
-@dataclass(frozen=True, slots=True)
-class CutCall:
-    """The tool attempt of seq ``of`` was cut off: record that its outcome is unknown."""
-
-    of: int
-    code: str
-
-
-@dataclass(frozen=True, slots=True)
-class CloseCall:
-    """End a call without a further attempt."""
-
-    call: int
-    closing: Closing
-    code: str
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """Wait for a person."""
-
-    call: int
-    reason: str
-    digest: str
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Wait until a time (jitter is added by the caller and recorded)."""
-
-    until: int
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """Release the final answer of the reply at ``of``."""
-
-    of: int
-
-
-@dataclass(frozen=True, slots=True)
-class Fail:
-    code: str
-    status: int
-
-
-@dataclass(frozen=True, slots=True)
-class Abort:
-    reason: str
-
-
-Command = CallModel | CallTools | CutModel | CutCall | CloseCall | Hold | Wait | Finish | Fail | Abort
-
-
-def hold_digest(state: RunState, index: int) -> str:
-    """Binds an approval or settlement to the call, its arguments and the definition it was asked under."""
-    call = state.calls[index].call
-    parts = {
-        "definition": state.started.definition, "decision": state.reply_seq, "call": index, "tool": call.tool,
-        "args": call.args, "attempt": state.calls[index].attempts,
-    }  # fmt: skip
-    return sha256(canonical(parts)).hexdigest()
 
 
 def decide(state: RunState) -> Command | None:
@@ -184,13 +105,24 @@ def _call(state: RunState, index: int, c: CallState) -> Command | None:
         return _approval(state, index, c)
     if not _in_time(state):
         return _close(index, c, "not_run", "deadline_exceeded")
-    if state.started.on_unknown == "tell" and any(tool == c.call.tool for tool, _ in state.doubts):
-        return _approval(state, index, c)  # until the doubt is settled, a person decides on every further call
+    if _needs_person(state, c):
+        return _approval(state, index, c)
     return CallTools((index,))
 
 
+def _needs_person(state: RunState, c: CallState) -> bool:
+    """Whether a call may only be made once a person approved it: while a doubt about its tool is open, and where its
+    effect may lie in time that is not on record."""
+    if c.approved:
+        return False
+    if state.restored and c.call.effect == "once":
+        return True
+    told = state.doubts if state.started.on_unknown == "tell" else ()
+    return c.call.tool in state.inherited or any(tool == c.call.tool for tool, _ in told)
+
+
 def _doubt(state: RunState, index: int, c: CallState) -> Command | None:
-    if state.started.on_unknown == "tell":
+    if state.started.on_unknown == "tell" and not state.restored:
         return CloseCall(index, "abandoned", UNKNOWN)
     match c.answer:
         case "happened":
@@ -235,12 +167,9 @@ def _think(state: RunState) -> Command:
     out_of_patience = state.corrections > limits.corrections
     if reply is not None and reply.decision == "fault" and (reply.code == "content_filtered" or out_of_patience):
         return Fail(reply.code or "model_fault", 502)
-    failure = state.last_failure
-    if failure is not None and failure.code != INTERRUPTED and state.state is not State.WAIT:
-        if not failure.retryable or state.failures >= MAX_MODEL_FAILURES:
-            return Fail(failure.code, failure.status)
-        pause = max(BACKOFF_US[min(state.failures, len(BACKOFF_US)) - 1], failure.retry_after)
-        return Wait(state.at + pause)
+    command = after_failure(state)
+    if command is not None:
+        return command
     if state.cuts >= MAX_MODEL_CUTS:
         return Fail("model_interrupted", 503)
     step = state.step + 1 if reply is not None or state.step < 0 else state.step

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from devassist.core.codec import json_text
 from devassist.core.errors import JournalCorrupt
-from devassist.core.events import Limits, OnUnknown, Release
+from devassist.core.event_parts import Limits, OnUnknown, Release
 from devassist.core.tooling import ToolSpec
 
 Lang = Literal["zh", "en"]
@@ -22,6 +22,7 @@ class Definition:
 
     ``system`` is the whole system message as the model sees it. ``max_reply_tokens`` 0 leaves it to the provider.
     ``context_tokens`` bounds the prompt. ``grounded``: answers only from what its knowledge tool returned.
+    ``fallbacks`` name, in order, the models to go to when its own fails.
     """
 
     agent: str
@@ -39,11 +40,14 @@ class Definition:
     grounded: bool = False
     max_reply_tokens: int = 0
     context_tokens: int = 16_000
+    fallbacks: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """Deterministic JSON: equal definitions are equal texts, so they are stored once."""
         data = {f.name: getattr(self, f.name) for f in fields(self)}
         data["tools"] = [asdict(t) for t in self.tools]
+        if not self.fallbacks:
+            del data["fallbacks"]
         return json_text(data)
 
     @staticmethod
@@ -55,12 +59,16 @@ class Definition:
             data: dict[str, Any] = json.loads(text)
             data["tools"] = tuple(ToolSpec(**t) for t in data["tools"])
             data["limits"] = Limits(*data["limits"])
+            data["fallbacks"] = tuple(data.get("fallbacks", ()))
             return Definition(**data)
         except (ValueError, TypeError, KeyError) as error:
             raise JournalCorrupt(f"not a definition: {error}") from None
 
     def spec(self, name: str) -> ToolSpec | None:
-        return next((t for t in self.tools if t.name == name), None)
+        for tool in self.tools:
+            if tool.name == name:
+                return tool
+        return None
 
 
 @dataclass(frozen=True, slots=True)

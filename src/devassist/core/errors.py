@@ -19,7 +19,7 @@
         ├── IllegalTransition   an event that the state does not allow
         ├── Superseded          a newer epoch owns the run
         ├── PayloadErased       the key of the text's domain was destroyed
-        ├── Draining 503, Unavailable 503
+        ├── Draining 503, Unavailable 503, HeldStart 503
         └── ConfigInvalid       a setting is wrong; names it and the nearest right one
 
 ``code`` is stable and machine-readable, ``status`` the HTTP status (RFC 9110), ``detail`` a sentence for people that
@@ -274,6 +274,14 @@ class Unavailable(ServiceFault):
     title = "Not available"
     status = 503
     retryable = True
+
+
+class HeldStart(ServiceFault):
+    """The journal was put back to an earlier state, and no person has gone on from there yet."""
+
+    code = "held"
+    title = "Held after a rewind of the journal"
+    status = 503
 
 
 class ConfigInvalid(ServiceFault):

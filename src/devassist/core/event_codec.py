@@ -14,17 +14,8 @@ from typing import Any, cast
 
 from devassist.core.codec import MAX_INT, NotCanonical, canonical
 from devassist.core.errors import JournalCorrupt, UnknownEventKind
-from devassist.core.events import (
-    CLASSES,
-    KINDS,
-    DecidedCall,
-    Event,
-    Limits,
-    ModelIntended,
-    ModelReplied,
-    Past,
-    RunStarted,
-)
+from devassist.core.event_parts import DecidedCall, Limits, Past
+from devassist.core.events import CLASSES, KINDS, Event, ModelIntended, ModelReplied, RunStarted
 
 UPCASTERS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """(kind, version) -> pure function lifting a decoded body to the next version."""

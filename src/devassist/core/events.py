@@ -5,47 +5,17 @@ numbers and payload references only: never free text, never a person's name.
 
 Words: a *reference* (``Ref``) is the base64url of a payload's 32-byte commitment; ``of`` names the intent of an outcome
 by its seq; times are microseconds since the Unix epoch, durations (``took``) microseconds, money micro-units.
-Owner events are appended by the driver under its epoch; signals by anyone authorised, unique by ``signal_id``.
+Owner events are appended by the driver under its epoch; what others write stands in ``core.signals``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
+from devassist.core.event_parts import Closing, DecidedCall, Limits, OnUnknown, Outcome, Past, Ref, Release
+from devassist.core.signals import SIGNAL_CLASSES, Fact, Signal
 from devassist.core.tooling import Effect
-
-Ref = str
-OnUnknown = Literal["hold", "tell"]
-Release = Literal["live", "gated"]
-Outcome = Literal["result", "retry", "failed", "unknown", "needs_approval", "fault"]
-Closing = Literal["cancelled", "rejected", "not_run", "happened", "abandoned"]
-
-
-class Limits(NamedTuple):
-    """Bounds of a run: steps, corrections in a row, tokens, driven time (ms), cost (micro-units, -1 = none)."""
-
-    steps: int = 8
-    corrections: int = 2
-    tokens: int = 200_000
-    deadline_ms: int = 300_000
-    cost: int = -1
-
-
-class DecidedCall(NamedTuple):
-    """One call that a decision asked for. ``args`` names the checked arguments (canonical JSON)."""
-
-    tool: str
-    effect: Effect
-    args: Ref
-    native_id: str | None = None
-
-
-class Past(NamedTuple):
-    """One message of the conversation's history as it was read when the turn came."""
-
-    role: str
-    ref: Ref
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +42,7 @@ class RunStarted:
     root: str | None = None  # trace id (hex) of the root run of a child
     parent_call: str | None = None
     replaces: str | None = None
+    fallbacks: int = 0  # how many models the definition names besides its own
     idem: str | None = None  # digest of route and Idempotency-Key
     digest: str | None = None  # digest of the request that the key stands for
 
@@ -94,6 +65,9 @@ class ModelIntended:
     history: tuple[Past, ...] = ()
     left_history: int = 0
     left: tuple[int, ...] = ()
+    choice: int = 0  # 0 the definition's own model, n its nth fallback
+    breaker: Literal["closed", "half_open"] = "closed"  # what the circuit breaker of the endpoint said
+    doubts: tuple[str, ...] = ()  # tools whose outcome is unknown in earlier runs of the conversation
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +117,26 @@ class ModelFailed:
 
 @dataclass(frozen=True, slots=True)
 class ModelSwitched:
-    """The next attempts go to another model; a decision of its own, never inside an attempt."""
+    """The next attempts go to another model; a decision of its own, never inside an attempt. ``choice``: which one (see
+    ModelIntended), -1 where that was not recorded. ``reason`` is the code of the failure that led to it."""
 
     kind: ClassVar[str] = "model_switched"
     version: ClassVar[int] = 1
     model: str
     model_kind: str
     reason: str
+    choice: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerSeen:
+    """The circuit breaker of the endpoint of model ``choice`` was open when an attempt was due, so none was made.
+    ``until`` is when it lets one through to try."""
+
+    kind: ClassVar[str] = "breaker_seen"
+    version: ClassVar[int] = 1
+    choice: int
+    until: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +200,11 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class WaitBegun:
-    """The run waits until a time (back-off and jitter included) or for a child."""
+    """The run waits until a time (jitter included) or for a child: after a failure, or for an open breaker."""
 
     kind: ClassVar[str] = "wait_begun"
     version: ClassVar[int] = 1
-    reason: Literal["backoff", "child"]
+    reason: Literal["backoff", "child", "breaker"]
     until: int
 
 
@@ -255,111 +242,22 @@ class RunAborted:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class CancelRequested:
-    """Signal: someone asks that the run end."""
-
-    kind: ClassVar[str] = "cancel_requested"
-    version: ClassVar[int] = 1
-    signal_id: str
-    actor: str
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalGiven:
-    """Signal: a person decides on the call with ``digest``; ``args`` replaces its arguments when given."""
-
-    kind: ClassVar[str] = "approval_given"
-    version: ClassVar[int] = 1
-    signal_id: str
-    actor: str
-    digest: str
-    decision: Literal["approve", "reject"]
-    note: Ref | None = None
-    args: Ref | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SettlementGiven:
-    """Signal: a person says what became of a call in doubt."""
-
-    kind: ClassVar[str] = "settlement_given"
-    version: ClassVar[int] = 1
-    signal_id: str
-    actor: str
-    digest: str
-    outcome: Literal["happened", "repeat", "abandon"]
-    result: Ref | None = None
-    note: Ref | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TimerFired:
-    """Signal: the time that a wait named has come."""
-
-    kind: ClassVar[str] = "timer_fired"
-    version: ClassVar[int] = 1
-    signal_id: str
-    until: int
-
-
-@dataclass(frozen=True, slots=True)
-class ChildFinished:
-    """Signal: a child run ended."""
-
-    kind: ClassVar[str] = "child_finished"
-    version: ClassVar[int] = 1
-    signal_id: str
-    child: str
-    state: str
-    result: Ref | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LateOutcome:
-    """Signal: what a superseded owner still had in hand; ``signal_id`` is call_id + attempt."""
-
-    kind: ClassVar[str] = "late_outcome"
-    version: ClassVar[int] = 1
-    signal_id: str
-    of: int
-    outcome: Outcome
-    result: Ref | None = None
-    shown: Ref | None = None
-    code: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A fact of no run, in a stream of its own (access, deploy, knowledge, erasure, endpoint, conversation, notes).
-
-    ``name`` says what happened, ``data`` holds ids, enums and numbers (strings only, so bodies stay flat)."""
-
-    kind: ClassVar[str] = "fact"
-    version: ClassVar[int] = 1
-    name: str
-    actor: str
-    data: tuple[tuple[str, str], ...] = ()
-
-
 Owned = (
-    RunStarted | ModelIntended | ModelReplied | ModelFailed | ModelSwitched | ToolIntended | ToolReturned | CallClosed
-    | Held | WaitBegun | RunFinished | RunFailed | RunAborted
+    RunStarted | ModelIntended | ModelReplied | ModelFailed | ModelSwitched | BreakerSeen | ToolIntended | ToolReturned
+    | CallClosed | Held | WaitBegun | RunFinished | RunFailed | RunAborted
 )  # fmt: skip
-Signal = CancelRequested | ApprovalGiven | SettlementGiven | TimerFired | ChildFinished | LateOutcome
 Event = Owned | Signal | Fact
 
 CLASSES: tuple[type[Any], ...] = (
-    RunStarted, ModelIntended, ModelReplied, ModelFailed, ModelSwitched, ToolIntended, ToolReturned, CallClosed, Held,
-    WaitBegun, RunFinished, RunFailed, RunAborted, CancelRequested, ApprovalGiven, SettlementGiven, TimerFired,
-    ChildFinished, LateOutcome, Fact,
+    RunStarted, ModelIntended, ModelReplied, ModelFailed, ModelSwitched, BreakerSeen, ToolIntended, ToolReturned,
+    CallClosed, Held, WaitBegun, RunFinished, RunFailed, RunAborted, *SIGNAL_CLASSES, Fact,
 )  # fmt: skip
 KINDS: dict[str, type[Any]] = {cls.kind: cls for cls in CLASSES}
-SIGNALS: frozenset[str] = frozenset(
-    cls.kind for cls in (CancelRequested, ApprovalGiven, SettlementGiven, TimerFired, ChildFinished, LateOutcome)
-)
 TERMINAL: frozenset[str] = frozenset({"run_finished", "run_failed", "run_aborted"})
-CORE_FLAGS: frozenset[str] = frozenset()
+RETRY_2 = "retry2"
+"""Flag: more patience with providers, fallback models, breakers, smaller prompts for a context that overflows; waits
+for a provider count as driven time."""
+CORE_FLAGS: frozenset[str] = frozenset({RETRY_2})
 """Numbered changes of the core's behaviour that this build knows; a run with another flag is left to another worker."""
-SCHEMA_GENERATION = 1
+SCHEMA_GENERATION = 2
 """Rises with every new kind or version; a worker leaves runs of a later generation untouched."""

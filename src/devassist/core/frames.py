@@ -16,8 +16,8 @@ from typing import Any
 
 from devassist.core.deltas import Heard
 from devassist.core.events import Event, RunAborted, RunFailed, RunFinished, RunStarted, ToolIntended
+from devassist.core.run_state import RunState
 from devassist.core.steps import StepBuilder
-from devassist.core.transitions import RunState
 from devassist.core.view import RunView
 from devassist.core.wire import Cutter, Text, fit, head_of, to_json
 

@@ -11,13 +11,9 @@ from typing import NamedTuple
 
 from devassist.core.decide import INTERRUPTED
 from devassist.core.events import (
-    ApprovalGiven,
     CallClosed,
-    CancelRequested,
-    ChildFinished,
     Event,
     Held,
-    LateOutcome,
     ModelFailed,
     ModelIntended,
     ModelReplied,
@@ -26,13 +22,19 @@ from devassist.core.events import (
     RunFailed,
     RunFinished,
     RunStarted,
-    SettlementGiven,
-    TimerFired,
     ToolIntended,
     ToolReturned,
     WaitBegun,
 )
 from devassist.core.mermaid import LABEL, Edge, Graph, Mark, Node, Shape, bounded, flowchart
+from devassist.core.signals import (
+    ApprovalGiven,
+    CancelRequested,
+    ChildFinished,
+    LateOutcome,
+    SettlementGiven,
+    TimerFired,
+)
 from devassist.core.wire import Text
 
 ERASED = "(erased)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from devassist.core.transitions import RunState
+from devassist.core.run_state import RunState
 
 
 class HeadFields(NamedTuple):

@@ -7,8 +7,7 @@ JSON Schema is not core's business, but it must be pure.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from devassist.core.codec import json_text
 from devassist.core.definition import Definition
@@ -16,8 +15,8 @@ from devassist.core.errors import ToolArgumentsInvalid
 from devassist.core.messages import ModelReply
 from devassist.core.react import Call, Fault, Final, ToolCalls, correction, parse
 from devassist.core.react_texts import CORRECTIONS_BEGIN
+from devassist.core.run_state import RunState
 from devassist.core.tooling import Effect, ToolSpec
-from devassist.core.transitions import RunState
 
 Check = Callable[[ToolSpec, dict[str, Any]], dict[str, Any]]
 
@@ -27,8 +26,7 @@ _CONSULT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DraftCall:
+class DraftCall(NamedTuple):
     """One call to make; ``args`` is the JSON text of the checked arguments."""
 
     tool: str
@@ -37,8 +35,7 @@ class DraftCall:
     native_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """A decision in plain text, before its texts become payloads. ``correction`` goes back to the model on a fault."""
 
     decision: Literal["calls", "final", "fault"]

@@ -65,7 +65,8 @@ class Graph(NamedTuple):
 
 _SPECIAL = re.compile(r"[^0-9A-Za-z\u4e00-\u9fff ]|\A | \Z|(?<= ) ")
 """What may need an entity: all but letters, digits, ideographs and single spaces between them."""
-_ENTITIES = {c: c if c.isalnum() else f"#{ord(c)};" for c in map(chr, range(128))}
+_WRITTEN = [c if c.isalnum() or c == " " else f"#{ord(c)};" for c in map(chr, range(128))]
+"""How ASCII is written where its spaces are single ones within the text: one pass without a function per character."""
 
 
 def shown(label: str, limit: int = LABEL) -> str:
@@ -79,15 +80,16 @@ def shown(label: str, limit: int = LABEL) -> str:
 
 def escape(label: str, limit: int = LABEL) -> str:
     """``label`` as it may stand between quotes; spaces at its ends, and repeated ones, are kept."""
-    return _SPECIAL.sub(_written, shown(label, limit))
+    text = shown(label, limit)
+    if text.isprintable() and "  " not in text and text == text.strip() and _PLACEHOLDERS.isdisjoint(text):
+        return text.translate(_WRITTEN)
+    return _SPECIAL.sub(_written, text)
 
 
 def _written(match: re.Match[str]) -> str:
-    return _ENTITIES.get(match[0]) or _beyond_ascii(match[0])
-
-
-def _beyond_ascii(c: str) -> str:
-    return c if c.isprintable() and c not in _PLACEHOLDERS else f"#{ord(c)};"
+    c = match[0]
+    plain = c.isalnum() if c.isascii() else c.isprintable() and c not in _PLACEHOLDERS
+    return c if plain else f"#{ord(c)};"
 
 
 def characters(text: str) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 from devassist.core.definition import Definition
 from devassist.core.messages import ChatMessage, NativeCall
-from devassist.core.transitions import Entry
+from devassist.core.run_state import Entry
 
 _LEFT_OUT = {
     "zh": "（为控制长度，较早的 {n} 条内容没有放入本次提示。）",
@@ -74,18 +74,22 @@ def render(entry: Entry, text: Callable[[str], str]) -> ChatMessage:
 
 
 def assemble(
-    transcript: tuple[Entry, ...], definition: Definition, text: Callable[[str], str], size: Callable[[str], int]
+    transcript: tuple[Entry, ...], definition: Definition, text: Callable[[str], str], size: Callable[[str], int],
+    ceiling: int = 0,
 ) -> Prompt:  # fmt: skip
-    """Messages of ``transcript`` within ``definition.context_tokens``. ``size`` gives the estimate of a reference."""
+    """Messages of ``transcript`` within ``definition.context_tokens``, and within ``ceiling`` where it is not 0.
+    ``size`` gives the estimate of a reference."""
+    budget = min(definition.context_tokens, ceiling or definition.context_tokens)
     sizes = [size(e.ref) + (size(e.native) if e.role == "reply" and e.native else 0) for e in transcript]
-    system, dropped = definition.system, set[int]()
-    if sum(sizes) > definition.context_tokens - estimate_tokens(system):
-        longest = _with_notice(definition, len(transcript))
-        dropped = _drop(transcript, sizes, definition.context_tokens - estimate_tokens(longest))
+    system, total = definition.system, sum(sizes) + estimate_tokens(definition.system)
+    if total <= budget:
+        return Prompt((ChatMessage("system", system), *[render(entry, text) for entry in transcript]), total)
+    longest = _with_notice(definition, len(transcript))
+    dropped = _drop(transcript, sizes, budget - estimate_tokens(longest))
     if dropped:
         system = _with_notice(definition, len(dropped))
     kept = [i for i in range(len(transcript)) if i not in dropped]
-    messages = (ChatMessage("system", system), *(render(transcript[i], text) for i in kept))
+    messages = (ChatMessage("system", system), *[render(transcript[i], text) for i in kept])
     left_history = sum(transcript[i].role == "past" for i in dropped)
     seqs = [transcript[i].seq for i in dropped if transcript[i].role != "past"]
     left = (min(seqs), max(seqs) + 1) if seqs else ()
@@ -96,13 +100,23 @@ def _with_notice(definition: Definition, left_out: int) -> str:
     return f"{definition.system}\n{_LEFT_OUT[definition.lang].format(n=left_out)}"
 
 
+def droppable(transcript: tuple[Entry, ...]) -> int:
+    """How many entries a prompt may leave out at most: all but the question and the latest step."""
+    last_step = max((e.step for e in transcript), default=-1)
+    return sum(not _kept(entry, last_step) for entry in transcript)
+
+
+def _kept(entry: Entry, last_step: int) -> bool:
+    return entry.role == "user" or (entry.role != "past" and entry.step == last_step)
+
+
 def _drop(transcript: tuple[Entry, ...], sizes: list[int], budget: int) -> set[int]:
     """What to leave out so that the rest fits. A step goes whole: a reply without its results, or results without
     their reply, would mislead the model."""
     last_step = max((e.step for e in transcript), default=-1)
     dropped, total, going = set[int](), sum(sizes), None
     for index, entry in enumerate(transcript):
-        if entry.role == "user" or (entry.role != "past" and entry.step == last_step):
+        if _kept(entry, last_step):
             continue
         if total <= budget and (entry.role == "past" or entry.step != going):
             break

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Right = Literal["user", "admin", "system"]
+TENANT = "default"
+"""The tenant of everybody, as long as nothing names another."""
 
 
 @dataclass(frozen=True, slots=True)

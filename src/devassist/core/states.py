@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from devassist.core.events import SIGNALS
+from devassist.core.signals import SIGNALS
 
 
 class State(StrEnum):
@@ -31,9 +31,11 @@ _F, _E, _X = State.FINAL_ANSWER, State.ERROR, State.ABORTED
 
 TABLE: dict[tuple[State, str], State] = {
     (_I, "model_intended"): _L,
+    (_I, "breaker_seen"): _L,
     (_I, "run_failed"): _E,
     (_I, "run_aborted"): _X,
     (_L, "model_intended"): _L,
+    (_L, "breaker_seen"): _L,
     (_L, "model_replied"): _L,
     (_L, "model_failed"): _L,
     (_L, "model_switched"): _L,
@@ -50,9 +52,11 @@ TABLE: dict[tuple[State, str], State] = {
     (_T, "held"): _A,
     (_T, "wait_begun"): _W,
     (_T, "model_intended"): _L,
+    (_T, "breaker_seen"): _L,
     (_T, "run_failed"): _E,
     (_T, "run_aborted"): _X,
     (_A, "model_intended"): _L,
+    (_A, "breaker_seen"): _L,
     (_A, "tool_intended"): _T,
     (_A, "call_closed"): _T,
     (_A, "held"): _A,
@@ -60,6 +64,7 @@ TABLE: dict[tuple[State, str], State] = {
     (_A, "run_failed"): _E,
     (_A, "run_aborted"): _X,
     (_W, "model_intended"): _L,
+    (_W, "breaker_seen"): _L,
     (_W, "model_switched"): _L,
     (_W, "tool_intended"): _T,
     (_W, "call_closed"): _T,

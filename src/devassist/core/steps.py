@@ -14,7 +14,6 @@ from typing import Any
 from devassist.core.events import (
     CallClosed,
     Event,
-    LateOutcome,
     ModelIntended,
     ModelReplied,
     RunFailed,
@@ -23,7 +22,9 @@ from devassist.core.events import (
     ToolIntended,
     ToolReturned,
 )
-from devassist.core.transitions import RunState, apply
+from devassist.core.run_state import RunState
+from devassist.core.signals import LateOutcome
+from devassist.core.transitions import apply
 from devassist.core.wire import Cutter, Text, fit
 
 _CLOSED: dict[str, tuple[int, str]] = {

@@ -7,106 +7,39 @@ the events carry. ``fold(a + b) == fold(b, fold(a))``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from devassist.core.errors import IllegalTransition
 from devassist.core.events import (
-    ApprovalGiven,
+    RETRY_2,
+    BreakerSeen,
     CallClosed,
-    CancelRequested,
-    DecidedCall,
     Event,
     Held,
-    LateOutcome,
     ModelFailed,
     ModelIntended,
     ModelReplied,
     ModelSwitched,
     RunStarted,
-    SettlementGiven,
-    TimerFired,
     ToolIntended,
     ToolReturned,
     WaitBegun,
 )
-from devassist.core.states import CLOSED, TABLE, State
+from devassist.core.holds import doubt_digest
+from devassist.core.run_state import CUT_OFF, CallPhase, CallState, Entry, RunState
+from devassist.core.signals import (
+    SIGNALS,
+    ApprovalGiven,
+    CancelRequested,
+    LateOutcome,
+    RunRestored,
+    SettlementGiven,
+    TimerFired,
+)
+from devassist.core.states import TABLE, State
 
-CUT_OFF = "interrupted"
-"""The code of an outcome that says no more than that an attempt was cut off."""
-
-CallPhase = Literal["asked", "running", "interrupted", "retry", "doubt", "held", "done"]
-
-
-class CallState(NamedTuple):
-    """One call of the current decision. ``intent`` is the seq of its latest attempt; ``digest`` of an open hold."""
-
-    call: DecidedCall
-    phase: CallPhase = "asked"
-    intent: int = -1
-    attempts: int = 0
-    code: str | None = None
-    digest: str | None = None
-    answer: str | None = None  # approve | reject | happened | repeat | abandon, consumed by the next owner event
-    answer_ref: str | None = None
-    fault: int = 0  # status of a fault of the service itself
-    approved: bool = False  # a person approved it; holds for every further attempt
-    deadline: int = 0  # until when the latest attempt may be under way
-    closing: str | None = None  # how the call ended without an attempt's outcome
-
-
-class Entry(NamedTuple):
-    """One message of the transcript. ``role``: past (``name`` user or assistant), user, reply (``name`` fault when it
-    could not be acted on), observation (``name`` the tool), correction. ``seq`` is the event that contributed it,
-    ``cut`` how many characters of the text's end came after the decision and are not shown again,
-    ``call`` which call of the decision an observation is of."""
-
-    role: str
-    seq: int
-    ref: str
-    name: str = ""
-    native: str | None = None
-    step: int = -1
-    cut: int = 0
-    call: int = -1
-
-
-class RunState(NamedTuple):
-    """Everything ``decide`` may look at."""
-
-    started: RunStarted
-    state: State
-    seq: int
-    at: int
-    epoch: int = 0
-    step: int = -1
-    attempts: int = 0
-    failures: int = 0
-    cuts: int = 0
-    corrections: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: int = -1
-    tool_calls: int = 0
-    driven: int = 0
-    moved: int = 0  # when the owner last moved the run: driven time counts between its events
-    model: str = ""
-    model_kind: str = ""
-    open_model: int = -1
-    base: int = -1
-    reply: ModelReplied | None = None
-    reply_seq: int = -1
-    last_failure: ModelFailed | None = None
-    calls: tuple[CallState, ...] = ()
-    transcript: tuple[Entry, ...] = ()
-    cancel: str | None = None
-    wait_until: int = -1
-    timer: int = -1
-    wake_at: int = -1
-    doubts: tuple[tuple[str, int], ...] = ()  # (tool, attempt's seq) whose outcome is unknown and not settled
-
-    @property
-    def closed(self) -> bool:
-        return self.state in CLOSED
+OVERFLOW = "context_length_exceeded"
+"""The code of an attempt whose prompt the model's context did not hold."""
 
 
 def apply(state: RunState | None, event: Event, seq: int, at: int) -> RunState:
@@ -131,7 +64,9 @@ def fold(events: Iterable[tuple[Event, int, int]], state: RunState | None = None
 
 
 def _driven(state: RunState, at: int, epoch: int) -> int:
-    """Driven time so far: waits, people and the gap before a takeover do not count."""
+    """Driven time so far: people, children and the gap before a takeover do not count; waiting for a provider does."""
+    if state.provider_wait:
+        return state.driven + max(min(at, state.wait_until) - state.moved, 0)
     if state.state in (State.LLM_DECIDE, State.TOOL_EXECUTE) and epoch == state.epoch:
         return state.driven + at - state.moved
     return state.driven
@@ -144,7 +79,9 @@ def _own(state: RunState, target: State, seq: int, at: int, **changes: Any) -> R
     if epoch < state.epoch:
         raise IllegalTransition(f"epoch {epoch} at seq {seq} is older than {state.epoch}")
     driven = state.driven if changes.pop("cut", False) else _driven(state, at, epoch)
-    return state._replace(state=target, seq=seq, at=at, driven=driven, moved=at, epoch=epoch, wake_at=-1, **changes)
+    return state._replace(
+        state=target, seq=seq, at=at, driven=driven, moved=at, epoch=epoch, wake_at=-1, provider_wait=False, **changes
+    )  # fmt: skip
 
 
 def _need(condition: bool, message: str, *values: object) -> None:
@@ -164,8 +101,17 @@ def _model_intended(s: RunState, e: ModelIntended, target: State, seq: int, at: 
     return _own(
             s, target, seq, at, epoch=e.epoch, step=e.step, attempts=e.attempt, model=e.model, model_kind=e.model_kind,
             open_model=seq, base=seq, transcript=transcript, reply=None, reply_seq=-1, calls=(),
-            wait_until=-1, timer=-1,
+            wait_until=-1, timer=-1, choice=e.choice, asked=e.tokens, left_out=_left_out(transcript, e), breaker=None,
+            inherited=s.inherited + e.doubts,
         )  # fmt: skip
+
+
+def _left_out(transcript: tuple[Entry, ...], e: ModelIntended) -> int:
+    """How many entries a prompt left out."""
+    if not e.left:
+        return e.left_history
+    first, end = e.left
+    return e.left_history + sum(first <= x.seq < end and x.role not in ("past", "user") for x in transcript)
 
 
 def _model_replied(s: RunState, e: ModelReplied, target: State, seq: int, at: int) -> RunState:
@@ -178,7 +124,7 @@ def _model_replied(s: RunState, e: ModelReplied, target: State, seq: int, at: in
         if e.correction is not None:
             transcript = (*transcript, Entry("correction", seq, e.correction, "", None, s.step))
     return _own(
-        s, target, seq, at, open_model=-1, reply=e, reply_seq=seq, last_failure=None, failures=0, cuts=0,
+        s, target, seq, at, open_model=-1, reply=e, reply_seq=seq, last_failure=None, failures=0, cuts=0, overflows=0,
         corrections=corrections, calls=tuple(CallState(c) for c in e.calls), transcript=transcript,
         input_tokens=s.input_tokens + e.input_tokens, output_tokens=s.output_tokens + e.output_tokens,
         cost=_add(s.cost, e.cost),
@@ -188,8 +134,11 @@ def _model_replied(s: RunState, e: ModelReplied, target: State, seq: int, at: in
 def _model_failed(s: RunState, e: ModelFailed, target: State, seq: int, at: int) -> RunState:
     _need(e.of == s.open_model, "model_failed at {} is of {}, the open attempt is {}", seq, e.of, s.open_model)
     cut = e.code == CUT_OFF
+    # A prompt that was too long says nothing of the provider: it is made shorter, and the failures are not counted.
+    overflow = e.code == OVERFLOW and RETRY_2 in s.started.flags
     return _own(
-        s, target, seq, at, cut=cut, open_model=-1, last_failure=e, failures=s.failures + (not cut), cuts=s.cuts + cut,
+        s, target, seq, at, cut=cut, open_model=-1, last_failure=e, failures=s.failures + (not cut and not overflow),
+        cuts=s.cuts + cut, overflows=s.overflows + overflow, ceiling=s.asked * 3 // 5 if overflow else s.ceiling,
         input_tokens=s.input_tokens + e.input_tokens, output_tokens=s.output_tokens + e.output_tokens,
         cost=_add(s.cost, e.cost),
     )  # fmt: skip
@@ -201,7 +150,15 @@ def _add(cost: int, more: int) -> int:
 
 def _model_switched(s: RunState, e: ModelSwitched, target: State, seq: int, at: int) -> RunState:
     _no_attempt(s, e, seq)
-    return _own(s, target, seq, at, model=e.model, model_kind=e.model_kind, failures=0, last_failure=None)
+    return _own(
+        s, target, seq, at, model=e.model, model_kind=e.model_kind, failures=0, last_failure=None, overflows=0,
+        ceiling=0, breaker=None, choice=e.choice if e.choice >= 0 else s.choice,
+    )  # fmt: skip
+
+
+def _breaker_seen(s: RunState, e: BreakerSeen, target: State, seq: int, at: int) -> RunState:
+    _no_attempt(s, e, seq)
+    return _own(s, target, seq, at, breaker=e, wait_until=-1, timer=-1)
 
 
 def _with_call(s: RunState, index: int, new: CallState) -> tuple[CallState, ...]:
@@ -293,8 +250,9 @@ def _held(s: RunState, e: Held, target: State, seq: int, at: int) -> RunState:
 
 def _wait_begun(s: RunState, e: WaitBegun, target: State, seq: int, at: int) -> RunState:
     _no_attempt(s, e, seq)
-    moved = _own(s, target, seq, at, wait_until=e.until, timer=-1)
-    return moved._replace(wake_at=e.until)
+    for_provider = e.reason != "child" and RETRY_2 in s.started.flags
+    moved = _own(s, target, seq, at, wait_until=e.until, timer=-1, breaker=None)
+    return moved._replace(wake_at=e.until, provider_wait=for_provider)
 
 
 def _ended(s: RunState, e: Event, target: State, seq: int, at: int) -> RunState:
@@ -317,7 +275,12 @@ def _signal(s: RunState, e: Event, target: State, seq: int, at: int) -> RunState
         case ApprovalGiven():
             return _answered(moved, e.digest, e.decision, e.args)
         case SettlementGiven():
-            return _answered(moved, e.digest, e.outcome, e.result)
+            told = tuple(d for d in s.doubts if e.outcome == "repeat" or doubt_digest(s.started, d[1]) != e.digest)
+            return _answered(moved, e.digest, e.outcome, e.result)._replace(doubts=told)
+        case RunRestored():
+            # What a person said before may have been done already in the time that is not on record.
+            asked = tuple(c._replace(answer=None, answer_ref=None) if c.digest else c for c in s.calls)
+            return moved._replace(restored=True, calls=asked)
         case LateOutcome():
             index = next((i for i, c in enumerate(s.calls) if c.intent == e.of), -1)
             open_phases = ("running",) if e.outcome == "unknown" else ("running", "doubt", "interrupted")
@@ -339,8 +302,7 @@ def _answered(s: RunState, digest: str, answer: str, ref: str | None) -> RunStat
 
 _APPLY: dict[str, Callable[[RunState, Any, State, int, int], RunState]] = {
     "model_intended": _model_intended, "model_replied": _model_replied, "model_failed": _model_failed,
-    "model_switched": _model_switched, "tool_intended": _tool_intended, "tool_returned": _tool_returned,
-    "call_closed": _call_closed, "held": _held, "wait_begun": _wait_begun, "run_finished": _ended,
-    "run_failed": _ended, "run_aborted": _ended, "cancel_requested": _signal, "approval_given": _signal,
-    "settlement_given": _signal, "timer_fired": _signal, "child_finished": _signal, "late_outcome": _signal,
+    "model_switched": _model_switched, "breaker_seen": _breaker_seen, "tool_intended": _tool_intended,
+    "tool_returned": _tool_returned, "call_closed": _call_closed, "held": _held, "wait_begun": _wait_begun,
+    "run_finished": _ended, "run_failed": _ended, "run_aborted": _ended, **dict.fromkeys(SIGNALS, _signal),
 }  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 
 from devassist.core import errors
 from devassist.core.definition import Definition, Lang, Request
+from devassist.core.degraded import MODEL_SWITCHED, UNSTRUCTURED
 from devassist.core.errors import DevAssistError, JournalCorrupt
 from devassist.core.events import (
     Event,
@@ -22,15 +23,11 @@ from devassist.core.events import (
     ToolIntended,
     WaitBegun,
 )
+from devassist.core.run_state import CallState, RunState
 from devassist.core.states import STATUS, State
 from devassist.core.steps import StepBuilder, Turn
-from devassist.core.transitions import CallState, RunState, apply
+from devassist.core.transitions import apply
 from devassist.core.wire import Cutter, Text, head_of, parse
-
-MODEL_SWITCHED = "model_switched"
-"""Degraded: another model than the agent's own was used. Follows from the events; a driver need not record it."""
-UNSTRUCTURED = "unstructured"
-"""Degraded: the model did not keep to the reply format. Follows from the events, too."""
 
 _DEGRADED: dict[str, dict[Lang, str]] = {
     MODEL_SWITCHED: {
@@ -61,7 +58,7 @@ _TITLES: dict[str, str] = {
 
 _DETAIL_BYTES = 16_000
 _PENDING_KEYS = ("step_index", "call_index", "tool_name", "tool_args", "digest", "since_ms", "wake_at_ms")
-_WAITS = {"backoff": "timer", "child": "child"}
+_WAITS = {"backoff": "timer", "breaker": "timer", "child": "child"}
 
 
 def cost_text(micro: int) -> str | None:

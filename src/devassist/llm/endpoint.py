@@ -102,6 +102,7 @@ class Endpoint:
         base = _base(base_url)
         key = _key(api_key)
         self.origin = str(base.origin())
+        self.address = str(base.with_query(None).with_fragment(None)).rstrip("/")
         self.settings = settings
         self._base = base
         self._headers = {"Accept-Encoding": "identity", "Content-Type": "application/json", "User-Agent": "devassist"}

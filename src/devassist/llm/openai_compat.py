@@ -77,6 +77,11 @@ class OpenAICompatible:
     def kind(self) -> Literal["openai"]:
         return "openai"
 
+    @property
+    def endpoint(self) -> str:
+        """Where it is asked: the base URL without its query."""
+        return self._endpoint.address
+
     async def complete(
         self, scope: Scope, request: ModelRequest, on_delta: Callable[[str], None] | None = None
     ) -> ModelReply:

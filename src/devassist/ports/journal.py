@@ -28,8 +28,7 @@ class Body(NamedTuple):
     event: Event | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One stored event. ``row`` is the store's own cursor position, meaningful to that store only; ``event`` is the
     decoded body where the store still has it."""
 
@@ -40,7 +39,7 @@ class Record:
     body: bytes
     hash: bytes
     row: int = 0
-    event: Event | None = field(default=None, compare=False, repr=False)
+    event: Event | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,8 @@ class Head:
 @dataclass(frozen=True, slots=True)
 class NewRun:
     """The INIT of a run. ``lease_until`` > 0 asks that the run be claimed in the same transaction if its turn has come
-    (epoch 1); ``busy='reject'`` raises ConversationBusy when its conversation has an open run."""
+    (epoch 1); ``busy='reject'`` raises ConversationBusy when its conversation has an open run. ``fresh``: its
+    conversation begins with it, so a store need not look for one."""
 
     stream: bytes
     tenant: str
@@ -86,6 +86,7 @@ class NewRun:
     lease_until: int = 0
     busy: Literal["queue", "reject"] = "queue"
     max_open: int = 0  # admission: refuse with Overloaded when so many runs are open; 0 = no bound
+    fresh: bool = False
 
 
 class Append(NamedTuple):
@@ -176,8 +177,17 @@ class Journal(Protocol):
 class Heads(Protocol):
     """The mutable side: list view, lease, timer wheel."""
 
-    async def head(self, scope: Scope, stream: bytes) -> Head:
-        """Raises RunNotFound, also when the stream is another tenant's."""
+    async def head(self, scope: Scope, stream: bytes, owner: bytes | None = None) -> Head:
+        """Raises RunNotFound, also when the stream is another tenant's, and with ``owner`` when it is no run of that
+        actor: in the same words and with the same work as for one that does not exist."""
+        ...
+
+    async def named(self, scope: Scope, kind: StreamKind, name: str) -> Head | None:
+        """The scope's tenant's stream of facts of this name, None where nothing was noted yet."""
+        ...
+
+    async def streams(self, scope: Scope, kind: StreamKind) -> list[Head]:
+        """The streams of facts of one kind that the scope sees."""
         ...
 
     async def list(self, scope: Scope, query: HeadQuery) -> list[Head]: ...

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from devassist.core.messages import ChatMessage, ModelReply
 from devassist.core.scope import Scope
@@ -12,8 +11,7 @@ from devassist.core.scope import Scope
 ModelKind = Literal["extractive", "embedded", "openai", "scripted", "recorded"]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
+class ModelRequest(NamedTuple):
     """One model call.
 
     ``tools`` are OpenAI tool objects (``{"type": "function", "function": {...}}``), empty in the text protocol.

@@ -56,6 +56,10 @@ class Vault(Protocol):
         """Destroy the key and its mapping: erasure. Idempotent."""
         ...
 
+    async def destroyed(self) -> dict[bytes, str]:
+        """The domains that ``destroy`` ended here, with their tenants: an id names nobody once its mapping is gone."""
+        ...
+
     def forget(self, domain: bytes | None = None) -> None:
         """Drop cached keys (of one domain, or all): another process destroyed some."""
         ...

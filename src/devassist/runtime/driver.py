@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from devassist.core.decide import (
+from devassist.core.breaker import Value
+from devassist.core.closing_texts import closing_text
+from devassist.core.commands import (
     Abort,
     CallModel,
     CallTools,
@@ -22,22 +25,24 @@ from devassist.core.decide import (
     Fail,
     Finish,
     Hold,
+    Switch,
     Wait,
-    decide,
 )
+from devassist.core.decide import decide
+from devassist.core.degraded import degradations
 from devassist.core.errors import Superseded
 from devassist.core.event_codec import encode
 from devassist.core.events import (
+    RETRY_2,
+    BreakerSeen,
     CallClosed,
-    CancelRequested,
     Held,
     ModelFailed,
     ModelIntended,
-    Past,
+    ModelSwitched,
     RunAborted,
     RunFailed,
     RunFinished,
-    TimerFired,
     ToolIntended,
     ToolReturned,
     WaitBegun,
@@ -45,38 +50,20 @@ from devassist.core.events import (
 from devassist.core.fault_texts import fault_text
 from devassist.core.grounding import released_answer
 from devassist.core.prompt import Prompt, assemble
+from devassist.core.run_state import Entry
 from devassist.core.scope import SYSTEM
+from devassist.core.signals import CancelRequested, TimerFired
 from devassist.core.states import State
-from devassist.core.transitions import Entry
 from devassist.ports.clock import Clock
 from devassist.ports.journal import Body, Journal
 from devassist.ports.model import Model
 from devassist.ports.vault import Vault
+from devassist.runtime.breakers import Breakers
 from devassist.runtime.faults import point
-from devassist.runtime.history import History
+from devassist.runtime.history import NOTHING, Background, History
 from devassist.runtime.perform import Performer
 from devassist.runtime.run import ActiveRun
 from devassist.runtime.view import Placed, decoded, texts_of
-
-_CLOSING_TEXT = {
-    "zh": {
-        "cancelled": "此调用已被取消，没有执行。",
-        "rejected": "此调用未获批准，没有执行。",
-        "not_run": "此调用没有执行（{code}）。",
-        "abandoned": "此调用的结果未知。",
-        "happened": "经人工确认，此调用已经生效，没有返回结果。",
-        "tool_interrupted": "此调用多次执行都被中断，没有结果。",
-    },
-    "en": {
-        "cancelled": "This call was cancelled and not made.",
-        "rejected": "This call was not approved and not made.",
-        "not_run": "This call was not made ({code}).",
-        "abandoned": "The outcome of this call is unknown.",
-        "happened": "A person confirmed that this call took effect; its result was not given.",
-        "tool_interrupted": "This call was cut off each time that it was tried; it has no result.",
-    },
-}
-
 
 Attempt = Callable[[], Coroutine[Any, Any, ToolReturned]]
 
@@ -86,9 +73,9 @@ class Driver:
 
     def __init__(
         self, journal: Journal, vault: Vault, clock: Clock, performer: Performer, models: Mapping[str, Model],
-        history: History,
+        history: History, breakers: Breakers,
     ) -> None:  # fmt: skip
-        self._journal, self._vault, self._clock = journal, vault, clock
+        self._journal, self._vault, self._clock, self._breakers = journal, vault, clock, breakers
         self._perform, self._models, self._history = performer, models, history
         self._performing: dict[bytes, tuple[asyncio.Task[Any], ActiveRun]] = {}
         self._interrupted: set[bytes] = set()
@@ -171,7 +158,7 @@ class Driver:
             case CutModel():
                 run.plan(ModelFailed(command.of, command.code, 503, retryable=True, took=0))
             case CutCall():
-                shown = _closing(run, "abandoned", command.code)
+                shown = closing_text(run.definition.lang, "abandoned", command.code)
                 run.plan(ToolReturned(command.of, "unknown", 0, shown=run.seal(shown), code=command.code))
             case CloseCall():
                 run.plan(self._closed(run, command))
@@ -179,8 +166,10 @@ class Driver:
                 reason = "approval" if command.reason == "approval" else "settlement"
                 run.plan(Held(reason, run.state.reply_seq, command.call, command.digest))
             case Wait():
-                jitter = int.from_bytes(self._clock.random(2)) * 4  # up to 0.26 s, so that waiters spread
-                run.plan(WaitBegun("backoff", command.until + jitter))
+                jitter = int.from_bytes(self._clock.random(4)) * (command.jitter + 1) >> 32
+                run.plan(WaitBegun(command.reason, command.until + jitter))
+            case Switch():
+                self._switch(run, command)
             case Finish():
                 run.plan(self._finished(run, command))
             case Fail():
@@ -192,15 +181,32 @@ class Driver:
 
     # -- model ---------------------------------------------------------------------------------------------------
 
+    def _switch(self, run: ActiveRun, command: Switch) -> None:
+        model = self._models.get(run.model_key(command.choice))
+        if model is None:
+            run.plan(self._failed(run, Fail("model_unavailable", 503)))
+        else:
+            run.plan(ModelSwitched(model.name, model.kind, command.reason, command.choice))
+
     async def _call_model(self, run: ActiveRun, command: CallModel) -> None:
-        model = self._models.get(f"{run.definition.model_kind}:{run.definition.model}")
+        key = run.model_key(run.state.choice)
+        model = self._models.get(key)
         if model is None:
             run.plan(self._failed(run, Fail("model_unavailable", 503)))
             return
-        first = run.state.base < 0
-        history = await self._history.read(run) if first else ()
-        prompt, intent = self._intend(run, command, model, history)
-        run.plan(intent)
+        said = await self._breakers.admit(key)
+        if said.value == "open" and RETRY_2 in run.state.started.flags:
+            run.plan(BreakerSeen(run.state.choice, said.until))
+            return
+        try:
+            await self._attempt_model(run, command, model, said.value)
+        finally:
+            await self._report(run, key, command.attempt)
+
+    async def _attempt_model(self, run: ActiveRun, command: CallModel, model: Model, breaker: Value) -> None:
+        past = await self._history.read(run) if run.state.base < 0 else NOTHING
+        prompt, intent = self._intend(run, command, model, past)
+        run.plan(replace(intent, breaker="half_open") if breaker == "half_open" else intent)
         if not await run.flush():
             return
         self._perform.bus.touch(run.stream)
@@ -208,18 +214,28 @@ class Driver:
         await self._effect(run, lambda: self._perform.model(run, model, prompt))
         point("after_model_reply", run.stream)
 
+    async def _report(self, run: ActiveRun, key: str, attempt: int) -> None:
+        """Tell the breaker what came of the attempt, if it was made."""
+        state = run.state
+        if state.open_model >= 0 or state.attempts < attempt:
+            self._breakers.untold(key)
+        elif state.last_failure is not None:
+            await self._breakers.failed(key, state.last_failure)
+        else:
+            await self._breakers.succeeded(key)
+
     def _intend(
-        self, run: ActiveRun, command: CallModel, model: Model, history: tuple[Past, ...]
+        self, run: ActiveRun, command: CallModel, model: Model, past: Background
     ) -> tuple[Prompt, ModelIntended]:
         state = run.state
         # As folding the intent will make it: its history goes before the question.
-        transcript = tuple(Entry("past", state.seq + 1, p.ref, p.role) for p in history) + state.transcript
-        prompt = assemble(transcript, run.definition, run.text, run.size)
+        transcript = tuple(Entry("past", state.seq + 1, p.ref, p.role) for p in past.messages) + state.transcript
+        prompt = assemble(transcript, run.definition, run.text, run.size, state.ceiling)
         added = tuple(dict.fromkeys(e.seq for e in transcript if e.seq > state.base and e.role != "past"))
         return prompt, ModelIntended(
             step=command.step, attempt=command.attempt, model=model.name, model_kind=model.kind, epoch=run.epoch,
-            add=added, tokens=prompt.tokens, base=state.base if state.base >= 0 else None, history=history,
-            left_history=prompt.left_history, left=prompt.left,
+            add=added, tokens=prompt.tokens, base=state.base if state.base >= 0 else None, history=past.messages,
+            left_history=prompt.left_history, left=prompt.left, choice=state.choice, doubts=past.doubts,
         )  # fmt: skip
 
     async def _effect(self, run: ActiveRun, effect: Callable[[], Any]) -> None:
@@ -299,7 +315,7 @@ class Driver:
     def _closed(self, run: ActiveRun, command: CloseCall) -> CallClosed:
         c = run.state.calls[command.call]
         result = c.answer_ref if command.closing == "happened" else None
-        shown = result or run.seal(_closing(run, command.closing, command.code))
+        shown = result or run.seal(closing_text(run.definition.lang, command.closing, command.code))
         return CallClosed(run.state.reply_seq, command.call, command.closing, shown, result, command.code)
 
     # -- endings -------------------------------------------------------------------------------------------------
@@ -312,7 +328,8 @@ class Driver:
         released = released_answer(run.definition, reply, events, run.texts)
         answer = reply.answer if released.text == run.texts[reply.answer] else run.seal(released.text)
         output = None if released.output is None else run.seal(released.output)
-        return RunFinished(command.of, answer, output, released.verdicts, released.degraded)
+        degraded = degradations(run.state.started, events, reply, released.degraded)
+        return RunFinished(command.of, answer, output, released.verdicts, degraded)
 
     def _failed(self, run: ActiveRun, command: Fail) -> RunFailed:
         failure = run.state.last_failure
@@ -331,10 +348,3 @@ def _collected(run: ActiveRun, tasks: list[asyncio.Task[ToolReturned]]) -> list[
 def _timeout_us(run: ActiveRun, tool: str) -> int:
     spec = run.definition.spec(tool)
     return int((spec.timeout_s if spec else 30.0) * 1_000_000)
-
-
-def _closing(run: ActiveRun, closing: str, code: str) -> str:
-    texts = _CLOSING_TEXT[run.definition.lang]
-    if closing == "not_run":
-        return texts.get(code, texts["not_run"]).format(code=code)
-    return texts[closing]

@@ -1,16 +1,35 @@
-"""The conversation's past, read when the turn comes: earlier questions and the answers that were released."""
+"""The conversation's past, read when the turn comes: earlier questions, the answers that were released, and the tools
+whose outcome is unknown since."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import NamedTuple
+
 from devassist.core.errors import PayloadErased
-from devassist.core.events import Past, RunFinished, RunStarted
+from devassist.core.event_parts import Past
+from devassist.core.events import RunFinished, RunStarted
 from devassist.core.scope import SYSTEM
+from devassist.core.signals import Fact
 from devassist.core.states import CLOSED
+from devassist.core.transitions import fold
 from devassist.ports.journal import Head, HeadQuery, Heads, Journal
 from devassist.runtime.run import ActiveRun
 from devassist.runtime.view import decoded, texts_of
 
 TURNS = 20
+SETTLED = "doubt_settled"
+"""The fact that a doubt of a closed run was settled, in its stream of notes."""
+
+
+class Background(NamedTuple):
+    """``messages`` oldest first; ``doubts`` are tools of which a call of an earlier run is in doubt still."""
+
+    messages: tuple[Past, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+
+NOTHING = Background()
 _ENDED = tuple(str(state) for state in CLOSED)
 
 
@@ -27,25 +46,39 @@ class History:
         if len(self._fresh) < 10_000:
             self._fresh.add(stream)
 
-    async def read(self, run: ActiveRun) -> tuple[Past, ...]:
-        """Past messages, oldest first; their texts are put beside the run's."""
+    async def read(self, run: ActiveRun) -> Background:
+        """The past of a run's conversation; its texts are put beside the run's."""
         if run.request.history:
-            return tuple(Past(role, run.seal(content)) for role, content in run.request.history)
+            return Background(tuple(Past(role, run.seal(content)) for role, content in run.request.history))
         started = run.state.started
         if run.stream in self._fresh or not started.conversation:
             self._fresh.discard(run.stream)
-            return ()
+            return NOTHING
         # What has ended by now: a later message of the conversation cannot have, it waits for this one.
         query = HeadQuery(
             _ENDED, bytes.fromhex(started.actor), started.conversation, limit=TURNS, roots_only=True
         )  # fmt: skip
         replaced = {started.replaces}
         past: list[Past] = []
+        effects = {t.name for t in run.definition.tools if t.effect == "once"}
+        doubts = set[str]()
         for head in await self._heads.list(SYSTEM, query):
             if head.tenant != started.tenant:
                 continue
+            if effects:
+                doubts |= effects & await self._doubts(head)
             past = [*(await self._turn(run, head, replaced)), *past]
-        return tuple(past)
+        return Background(tuple(past), tuple(sorted(doubts)))
+
+    async def _doubts(self, head: Head) -> set[str]:
+        """The tools of calls of an ended run whose outcome was told to its model as unknown, and is still."""
+        state = fold(decoded(await self._journal.read(SYSTEM, head.stream)))
+        if state is None or not state.doubts or state.started.on_unknown != "tell":
+            return set()
+        notes = await self._heads.named(replace(SYSTEM, tenant=head.tenant), "notes", head.stream.hex())
+        said = [] if notes is None else decoded(await self._journal.read(SYSTEM, notes.stream))
+        settled = {dict(e.data).get("of") for e, _, _ in said if isinstance(e, Fact) and e.name == SETTLED}
+        return {tool for tool, intent in state.doubts if str(intent) not in settled}
 
     async def _turn(self, run: ActiveRun, head: Head, replaced: set[str | None]) -> list[Past]:
         first = decoded(await self._journal.read(SYSTEM, head.stream, -1, 1))[0][0]

@@ -14,7 +14,7 @@ from devassist.core.agents import Protocol, resolve
 from devassist.core.codec import json_text
 from devassist.core.definition import Definition, Request
 from devassist.core.errors import CollectionNotFound, ConversationNotFound, InvalidRequest, RunNotFound
-from devassist.core.events import Limits
+from devassist.core.event_parts import Limits
 from devassist.core.react import protocol_instructions
 from devassist.core.routing import RouteDecision, is_one_block, lang_of, route
 from devassist.core.scope import Scope
@@ -25,7 +25,8 @@ from devassist.ports.knowledge import RELEVANCE_THRESHOLD, PolicyLibrary
 from devassist.ports.model import Model
 from devassist.ports.tools import ToolBox
 from devassist.ports.vault import Vault
-from devassist.runtime.service import StartRun
+from devassist.runtime.ownership import own_domain
+from devassist.runtime.starting import StartRun
 
 _CLOSED = frozenset(str(s) for s in CLOSED)
 
@@ -49,15 +50,17 @@ class Submission:
 
 
 class Intake:
-    """``models`` maps an agent file's ``model`` word (agent, chat) to the model that is configured for it."""
+    """``models`` maps an agent file's ``model`` word (agent, chat) to the model that is configured for it;
+    ``fallbacks`` name those to go to when it fails."""
 
     def __init__(
         self, catalog: AgentCatalog, tools: ToolBox, library: PolicyLibrary, heads: Heads, vault: Vault,
         models: Mapping[str, Model], extractive: Model, limits: Limits, protocol: Protocol,
+        fallbacks: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         self._catalog, self._tools, self._library, self._heads, self._vault = catalog, tools, library, heads, vault
         self._models, self._extractive = models, extractive
-        self._limits = limits
+        self._limits, self._fallbacks = limits, fallbacks
         self._protocol: Protocol = protocol
         self._resolved: dict[tuple[Any, ...], Definition] = {}
 
@@ -110,6 +113,7 @@ class Intake:
             spec, lang=lang, tools=tools, restrict=s.tools, model=model.name, model_kind=model.kind, protocol=protocol,
             limits_default=self._limits, protocol_text=protocol_instructions(lang, wanted),
             all_names=[t.name for t in self._tools.specs()],
+            fallbacks=() if model.kind == "extractive" else self._fallbacks,
         )  # fmt: skip
         if len(self._resolved) >= 200:
             self._resolved.clear()
@@ -124,10 +128,7 @@ class Intake:
             stream = bytes.fromhex(s.replaces)
         except ValueError:
             raise InvalidRequest("replaces must be a trace_id: 32 hex digits") from None
-        head = await self._heads.head(scope, stream)
-        own = head.actor is not None and head.actor == await self._vault.find(scope, "user", scope.actor)
-        if head.kind != "run" or not own:
-            raise RunNotFound(f"no run {s.replaces}")  # as for one that does not exist
+        head = await self._heads.head(scope, stream, await own_domain(self._vault, scope))
         if head.root != stream:
             raise RunNotFound(f"run {s.replaces} is another's part, not a message of a conversation")
         if head.state not in _CLOSED:

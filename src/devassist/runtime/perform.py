@@ -13,7 +13,8 @@ from devassist.core.answer import AnswerCleaner
 from devassist.core.chain import call_id
 from devassist.core.codec import json_text, sound
 from devassist.core.errors import CallerError, ProviderError, ServiceFault, TooLarge
-from devassist.core.events import DecidedCall, ModelFailed, ModelReplied, Outcome, ToolIntended, ToolReturned
+from devassist.core.event_parts import DecidedCall, Outcome
+from devassist.core.events import ModelFailed, ModelReplied, ToolIntended, ToolReturned
 from devassist.core.interpret import Check, Draft, interpret
 from devassist.core.messages import ModelReply, NativeCall, with_safe_ids
 from devassist.core.prompt import Prompt, native_json

@@ -15,11 +15,13 @@ from devassist.core.codec import b64, sound
 from devassist.core.definition import Definition, Request
 from devassist.core.errors import SeqMoved, Superseded, Unavailable
 from devassist.core.event_codec import encode, refs
-from devassist.core.events import SIGNALS, Event, Fact, LateOutcome, RunStarted, ToolIntended, ToolReturned
+from devassist.core.events import Event, RunStarted, ToolIntended, ToolReturned
 from devassist.core.heads import head_fields
 from devassist.core.prompt import estimate_tokens
+from devassist.core.run_state import RunState
 from devassist.core.scope import Scope
-from devassist.core.transitions import RunState, apply
+from devassist.core.signals import SIGNALS, Fact, LateOutcome
+from devassist.core.transitions import apply
 from devassist.ports.clock import Clock
 from devassist.ports.journal import Append, Appended, Body, Journal
 from devassist.ports.vault import PUBLIC, Payload, Vault
@@ -72,6 +74,13 @@ class ActiveRun:
 
     def text(self, ref: str) -> str:
         return self.texts[ref]
+
+    def model_key(self, choice: int) -> str:
+        """``kind:name`` of the definition's own model (0) or of its nth fallback; empty where it names none."""
+        d = self.definition
+        if choice == 0:
+            return f"{d.model_kind}:{d.model}"
+        return d.fallbacks[choice - 1] if choice <= len(d.fallbacks) else ""
 
     def size(self, ref: str) -> int:
         """The token estimate of a text, computed once."""

@@ -9,27 +9,27 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
-from hashlib import sha256
+from dataclasses import replace
 from math import inf
-from typing import Literal
 
-from devassist.core.codec import b64, sound, unb64
-from devassist.core.definition import Definition, Request
-from devassist.core.errors import DevAssistError, Draining, RunNotFound, Superseded
+from devassist.core.errors import DevAssistError, Draining, Superseded
 from devassist.core.event_codec import encode
-from devassist.core.events import CORE_FLAGS, CancelRequested, RunStarted
-from devassist.core.ids import uuid7
+from devassist.core.events import CORE_FLAGS
 from devassist.core.scope import SYSTEM, Scope
+from devassist.core.signals import CancelRequested
 from devassist.core.states import CLOSED, State
 from devassist.ports.bus import Bus
 from devassist.ports.clock import Clock
-from devassist.ports.journal import Body, Head, HeadQuery, Heads, Journal, NewRun
-from devassist.ports.vault import PUBLIC, Payload, Vault
+from devassist.ports.journal import Body, Head, HeadQuery, Heads, Journal
+from devassist.ports.vault import Vault
 from devassist.runtime.driver import Driver
 from devassist.runtime.faults import point
+from devassist.runtime.held import Gate
 from devassist.runtime.history import History
+from devassist.runtime.ownership import own_head
 from devassist.runtime.run import ActiveRun
+from devassist.runtime.starting import Bounds, Started, Starter, StartRun
+from devassist.runtime.timers import Timers
 from devassist.runtime.view import Placed, RunView, load
 from devassist.runtime.waiting import Waiters
 
@@ -44,44 +44,12 @@ _MOST = 10_000
 _STATES = frozenset(str(s) for s in CLOSED)
 
 
-@dataclass(frozen=True, slots=True)
-class StartRun:
-    """What to begin. ``idem`` is the caller's Idempotency-Key bound to its route, ``digest`` that of the request.
-    ``watched``: a follower will come, so that deltas are kept for it."""
-
-    message: str
-    definition: Definition
-    request: Request
-    conversation: str | None = None
-    replaces: bytes | None = None
-    idem: str | None = None
-    digest: str | None = None
-    watched: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    stream: bytes
-    conversation: str
-    created: bool
-    driven: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How much one process takes on."""
-
-    lease_s: float = 15.0
-    max_open: int = 1000
-    busy: Literal["queue", "reject"] = "queue"
-
-
 class Service:
     """One per process. ``open`` before use, ``drain`` before exit."""
 
     def __init__(
         self, journal: Journal, heads: Heads, vault: Vault, clock: Clock, bus: Bus, driver: Driver, history: History,
-        bounds: Bounds,
+        bounds: Bounds, gate: Gate | None = None,
     ) -> None:  # fmt: skip
         self.journal, self.heads, self.vault, self.bus = journal, heads, vault, bus
         self._clock, self._driver, self._history, self._bounds = clock, driver, history, bounds
@@ -90,9 +58,10 @@ class Service:
         self._waiters = Waiters()
         self._folded: dict[bytes, tuple[int, float]] = {}
         self._faults = Counter[bytes]()
-        self._newest = b""
-        self._definitions: dict[int, tuple[Definition, str, Payload]] = {}
+        self._starter = Starter(vault, clock, bounds)
+        self._timers = Timers(clock, self._take)
         self._background: list[asyncio.Task[None]] = []
+        self._gate = gate or Gate()
         self._draining = False
         self._drives = False
 
@@ -127,6 +96,7 @@ class Service:
     async def drain(self, grace_s: float = 5.0) -> None:
         """Stop accepting, let runs finish within ``grace_s``, then leave the rest to the next process. Idempotent."""
         self.stop_accepting()
+        self._timers.stop()
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -154,11 +124,12 @@ class Service:
     async def start(self, scope: Scope, start: StartRun) -> Started:
         """Append INIT; when this returns the run survives anything.
 
-        Raises Draining, Overloaded, ConversationBusy, IdempotencyMismatch, RunNotFound (``replaces``).
+        Raises Draining, HeldStart, Overloaded, ConversationBusy, IdempotencyMismatch, RunNotFound (``replaces``).
         """
         if self._draining:
             raise Draining("the service is shutting down; try again in a moment")
-        run, started, texts = await self._prepare(scope, start)
+        self._gate.check()
+        run, started, texts = await self._starter.prepare(scope, start)
         stream = run.stream
         if start.watched:
             self.bus.watch(stream)
@@ -179,58 +150,6 @@ class Service:
             self._spawn(stream, head.epoch, (started, 0, run.at), texts)
         driven = head.driving or head.state in _STATES
         return Started(head.stream, head.conversation or run.conversation, begun.created, driven)
-
-    def _next_id(self, now: int) -> bytes:
-        """Ids of this process rise strictly, also within a millisecond: a conversation's turns go by them."""
-        new = uuid7(now, self._clock.random(10))
-        if new <= self._newest:
-            new = (int.from_bytes(self._newest) + 1).to_bytes(16)
-        self._newest = new
-        return new
-
-    async def _prepare(self, scope: Scope, start: StartRun) -> tuple[NewRun, RunStarted, dict[str, str]]:
-        actor = await self.vault.domain(scope, "user", scope.actor)
-        subject = start.request.subject
-        domain = actor if subject is None else await self.vault.domain(scope, "subject", subject)
-        # From here to the append nothing is awaited: runs get their ids in the order in which they are begun.
-        now = self._clock.now_us()
-        stream = self._next_id(now)
-        conversation = start.conversation or f"c_{b64(self._clock.random(12))}"
-        d = start.definition
-        text, definition = self._public(d)
-        request_text, message_text = sound(start.request.to_json()), sound(start.message)
-        request, message = self.vault.seal(domain, request_text), self.vault.seal(domain, message_text)
-        event = RunStarted(
-            tenant=scope.tenant, domain=domain.hex(), actor=actor.hex(), agent=d.agent, definition=b64(definition.ref),
-            request=b64(request.ref), message=b64(message.ref), conversation=conversation, limits=d.limits,
-            protocol=d.protocol, release=d.release, on_unknown=d.on_unknown, parallel=d.parallel, grounded=d.grounded,
-            replaces=start.replaces.hex() if start.replaces else None,
-            idem=_digest(start.idem) if start.idem else None,
-            # Committed to under the key, or a guess at an erased message could be checked against it.
-            digest=b64(self.vault.seal(domain, start.digest).ref) if start.idem and start.digest else None,
-        )  # fmt: skip
-        texts = {event.definition: text, event.request: request_text, event.message: message_text}
-        run = NewRun(
-            stream, scope.tenant, actor, conversation, stream, Body(event.kind, encode(event), event), now,
-            payloads=(definition, request, message), idem=unb64(event.idem) if event.idem else None,
-            digest=event.digest, lease_until=now + self._lease_us, busy=self._bounds.busy,
-            max_open=self._bounds.max_open,
-        )  # fmt: skip
-        return run, event, texts
-
-    @property
-    def _lease_us(self) -> int:
-        return int(self._bounds.lease_s * 1_000_000)
-
-    def _public(self, definition: Definition) -> tuple[str, Payload]:
-        """The definition's text and payload; few are in use at a time, and each is stored once."""
-        known = self._definitions.get(id(definition))
-        if known is None or known[0] is not definition:
-            if len(self._definitions) >= 100:
-                self._definitions.clear()
-            text = definition.to_json()
-            known = self._definitions[id(definition)] = (definition, text, self.vault.seal(PUBLIC, text))
-        return known[1:]
 
     # -- driving -------------------------------------------------------------------------------------------------
 
@@ -287,22 +206,26 @@ class Service:
         self._folded[run.stream] = state.seq, state.wait_until if state.state is State.WAIT else inf
         if epoch is not None:
             await self.heads.release(SYSTEM, [(run.stream, epoch)])
+        if state.state is State.WAIT:
+            self._timers.set(run.stream, state.wait_until)
 
     async def _take(self, stream: bytes, *, aside: bool = False) -> None:
         """Claim a run and drive it, unless another has it. A process that was never opened only appends signals.
         ``aside``: it waits for its turn and is cancelled, so it ends where it stands."""
-        if stream in self._tasks or self._draining or not self._drives:
+        if stream in self._tasks or self._draining or not self._drives or self._gate.shut:
             return
         head = await self.heads.head(SYSTEM, stream)
         if head.flags and not CORE_FLAGS.issuperset(head.flags.split(",")):
             return
         now = self._clock.now_us()
-        epoch = await self.heads.claim(SYSTEM, stream, now, now + self._lease_us, aside=aside)
+        epoch = await self.heads.claim(SYSTEM, stream, now, now + self._bounds.lease_us, aside=aside)
         if epoch is not None:
             self._spawn(stream, epoch)
 
     async def sweep(self) -> None:
         """Take over what is due: woken, timed out, abandoned by a dead driver, or next in its conversation."""
+        if self._gate.shut:
+            return
         now = self._clock.now_us()
         wanted: list[bytes] = []
         for head in await self.heads.due(SYSTEM, now, _MOST):
@@ -323,7 +246,7 @@ class Service:
         return any(record.kind == CancelRequested.kind for record in news)
 
     async def _renew(self) -> None:
-        lost = await self.heads.renew(SYSTEM, list(self._owned.items()), self._clock.now_us() + self._lease_us)
+        lost = await self.heads.renew(SYSTEM, list(self._owned.items()), self._clock.now_us() + self._bounds.lease_us)
         for stream in lost:
             self._owned.pop(stream, None)
             self._driver.abandon(stream)
@@ -331,7 +254,8 @@ class Service:
     # -- following -----------------------------------------------------------------------------------------------
 
     async def wait(self, scope: Scope, stream: bytes) -> RunView:
-        """The run once it is closed or waits for a person. Raises RunNotFound, and Draining when the process stops."""
+        """The run once it is closed or waits for a person; whether the caller may see it was asked before. Raises
+        RunNotFound, and Draining when the process stops."""
         while True:
             if stream not in self._tasks:
                 head = await self.heads.head(scope, stream)
@@ -352,15 +276,14 @@ class Service:
         self._waiters.forget(domain)
 
     async def view(self, scope: Scope, stream: bytes) -> RunView:
-        """The run as the journal has it now. Raises RunNotFound."""
-        head = await self.heads.head(scope, stream)
+        """The run as the journal has it now. Raises RunNotFound, also for a run that the caller may not see."""
+        head = await own_head(self.heads, self.vault, scope, stream)
         return replace(await load(self.journal, scope, stream), driven=head.driving)
 
     async def cancel(self, scope: Scope, stream: bytes) -> bool:
-        """Ask that the run end; false when it is closed already. Raises RunNotFound."""
-        head = await self.heads.head(scope, stream)
-        if head.kind != "run":
-            raise RunNotFound(f"no run {stream.hex()}")
+        """Ask that the run end; false when it is closed already. Raises RunNotFound, also for a run that the caller may
+        not see."""
+        head = await own_head(self.heads, self.vault, scope, stream)
         if head.state in _STATES:
             return False
         actor = await self.vault.domain(scope, "user", scope.actor)
@@ -380,7 +303,3 @@ class Service:
 def _waits(head: Head) -> bool:
     """Whether the run waits for its turn."""
     return head.state == "INIT" and not head.driving
-
-
-def _digest(text: str) -> str:
-    return b64(sha256(text.encode()).digest())

@@ -13,6 +13,8 @@ from devassist.ports.knowledge import PolicyLibrary
 from devassist.ports.metrics import Metrics
 from devassist.ports.tools import ToolBox
 from devassist.ports.vault import Vault
+from devassist.runtime.access import Access
+from devassist.runtime.held import Hold
 from devassist.runtime.intake import Intake
 from devassist.runtime.service import Service
 
@@ -27,8 +29,10 @@ class Services:
     journal: Journal
     heads: Heads
     vault: Vault
+    access: Access
     log: DecisionLog
     auditor: Auditor
     metrics: Metrics
+    hold: Hold
     model: str
     close: Callable[[], Awaitable[None]]

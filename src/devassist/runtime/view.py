@@ -10,8 +10,9 @@ from typing import Any
 from devassist.core.errors import JournalCorrupt, PayloadErased, RunNotFound
 from devassist.core.event_codec import decode, refs
 from devassist.core.events import Event
+from devassist.core.run_state import RunState
 from devassist.core.scope import Scope
-from devassist.core.transitions import RunState, fold
+from devassist.core.transitions import fold
 from devassist.ports.journal import Journal, Record
 
 Placed = tuple[Event, int, int]

@@ -25,6 +25,8 @@ class Waiters:
         waiter: asyncio.Future[RunView | None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(stream, []).append(waiter)
         try:
+            if timeout_s is None:
+                return await waiter
             async with asyncio.timeout(timeout_s):
                 return await waiter
         except TimeoutError:

@@ -90,7 +90,7 @@ def begin(db: Database, scope: Scope, run: NewRun, payloads: Sequence[Payload]) 
     # Children belong to their root, not to a conversation.
     conversation = run.conversation if run.conversation and run.root == run.stream else None
     waiting = None
-    if conversation is not None:
+    if conversation is not None and not run.fresh:
         key = (run.tenant, run.actor, conversation, run.stream)
         waiting = db.execute(SQL["oldest_waiting"], key).fetchone()
         if waiting is not None and run.busy == "reject":

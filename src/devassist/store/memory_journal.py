@@ -163,8 +163,18 @@ class MemoryJournal:
 
     # -- Heads ---------------------------------------------------------------------------------------------------
 
-    async def head(self, scope: Scope, stream: bytes) -> Head:
-        return self._visible(scope, stream).head
+    async def head(self, scope: Scope, stream: bytes, owner: bytes | None = None) -> Head:
+        head = self._visible(scope, stream).head
+        if owner is not None and head.actor != owner:
+            raise RunNotFound(f"no run {stream.hex()}")
+        return head
+
+    async def named(self, scope: Scope, kind: StreamKind, name: str) -> Head | None:
+        stream = self._streams.named(scope.tenant, kind, name)
+        return None if stream is None else stream.head
+
+    async def streams(self, scope: Scope, kind: StreamKind) -> list[Head]:
+        return [s.head for s in self._streams.noted(kind) if scope.is_system or s.head.tenant == scope.tenant]
 
     async def list(self, scope: Scope, query: HeadQuery) -> list[Head]:
         heads = (s.head for s in self._streams.runs() if scope.is_system or s.head.tenant == scope.tenant)

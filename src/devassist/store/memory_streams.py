@@ -54,6 +54,9 @@ class Streams:
     def named(self, tenant: str, kind: str, name: str) -> Stream | None:
         return self._named.get((tenant, kind, name))
 
+    def noted(self, kind: str) -> Iterable[Stream]:
+        return (s for s in self._named.values() if s.head.kind == kind)
+
     def with_key(self, tenant: str, actor: bytes, idem: bytes) -> Stream | None:
         return self._keys.get((tenant, actor, idem))
 

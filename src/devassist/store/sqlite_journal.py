@@ -183,11 +183,22 @@ class SqliteJournal:
 
     # -- Heads ---------------------------------------------------------------------------------------------------
 
-    async def head(self, scope: Scope, stream: bytes) -> Head:
-        row = self._reader.execute(SQL["head"], (stream,)).fetchone()
+    async def head(self, scope: Scope, stream: bytes, owner: bytes | None = None) -> Head:
+        if owner is None:
+            row = self._reader.execute(SQL["head"], (stream,)).fetchone()
+        else:
+            row = self._reader.execute(SQL["own_head"], (stream, owner)).fetchone()
         if row is None or (row[1] != scope.tenant and not scope.is_system):
             raise RunNotFound(f"no run {stream.hex()}")
         return ops.head_of(row)
+
+    async def named(self, scope: Scope, kind: StreamKind, name: str) -> Head | None:
+        row = self._reader.execute(SQL["named_head"], (scope.tenant, kind, name)).fetchone()
+        return None if row is None else ops.head_of(row)
+
+    async def streams(self, scope: Scope, kind: StreamKind) -> list[Head]:
+        rows = self._reader.execute(SQL["named_of"], (kind, scope.is_system, scope.tenant))
+        return [ops.head_of(row) for row in rows]
 
     async def list(self, scope: Scope, query: HeadQuery) -> list[Head]:
         where = ["kind = 'run'"]

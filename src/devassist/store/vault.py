@@ -23,14 +23,14 @@ from devassist.core.codec import b64
 from devassist.core.errors import PayloadErased, Unavailable
 from devassist.core.scope import Scope
 from devassist.ports.vault import DomainKind, DomainName, Payload
-from devassist.store.database import Database, connect, immediate
+from devassist.store.database import immediate
+from devassist.store.key_file import connect_keys, guarded, prepare
 from devassist.store.sealing import DOMAIN_BYTES, KEY_BYTES, Sealer, open_public, seal_public
 from devassist.store.sql_files import script, statements
 
 SQL = statements("keys.sql")
 CACHED = 10_000
 """How many domains' keys and names a vault keeps in memory."""
-FILE = "keys.db"
 REMEMBERED, REMEMBERED_CHARS = 500, 2000
 """Sealed texts that are kept in memory: definitions, and what runs of one domain repeat, are sealed once."""
 
@@ -140,6 +140,7 @@ class MemoryVault(_Sealing):
     def __init__(self, cached: int = CACHED) -> None:
         self._rows: dict[bytes, tuple[DomainName, bytes]] = {}
         self._ids: dict[DomainName, bytes] = {}
+        self._destroyed: dict[bytes, str] = {}
         super().__init__(self._rows.get, cached)
 
     async def domain(self, scope: Scope, kind: DomainKind, name: str) -> bytes:
@@ -160,35 +161,11 @@ class MemoryVault(_Sealing):
         row = self._rows.get(domain)
         if row is not None and (scope.is_system or row[0].tenant == scope.tenant):
             del self._rows[domain], self._ids[row[0]]
+            self._destroyed[domain] = row[0].tenant
             self.forget(domain)
 
-
-def _connect(path: Path) -> Database:
-    """``temp_store``: the copy that VACUUM makes holds every key, so it stays in memory."""
-    return connect(path, secure_delete="ON", journal_mode="TRUNCATE", synchronous="FULL", temp_store="MEMORY")
-
-
-def _prepare(directory: Path) -> Path:
-    """Make directory and file readable by their owner only, and durable in their parents."""
-    if not directory.is_dir():
-        directory.mkdir(mode=0o700, parents=True)
-        directory.chmod(0o700)  # whatever the umask took
-        _sync(directory.parent)
-    path = directory / FILE
-    if not path.exists():
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.fchmod(handle, 0o600)
-        os.close(handle)
-        _sync(directory)
-    return path
-
-
-def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    async def destroyed(self) -> dict[bytes, str]:
+        return dict(self._destroyed)
 
 
 class FileVault(_Sealing):
@@ -199,13 +176,13 @@ class FileVault(_Sealing):
 
     def __init__(self, keys_dir: Path, cached: int = CACHED) -> None:
         """Raises Unavailable when the directory or file cannot be used."""
-        super().__init__(lambda domain: _guarded(lambda: self._read(domain)), cached)
+        super().__init__(lambda domain: guarded(lambda: self._read(domain)), cached)
         self._reading = Lock()
         try:
-            self.path = _prepare(keys_dir)
-            self._writer = _connect(self.path)
+            self.path = prepare(keys_dir)
+            self._writer = connect_keys(self.path)
             self._writer.execute(script("keys_schema.sql"))
-            self._reader = _connect(self.path)
+            self._reader = connect_keys(self.path)
         except (apsw.Error, OSError) as error:
             raise Unavailable(f"the key store {keys_dir} cannot be used: {type(error).__name__}: {error}") from None
         self._pool = ThreadPoolExecutor(1, "devassist-vault")
@@ -229,6 +206,9 @@ class FileVault(_Sealing):
         await self._in_thread(lambda: self._destroy(scope, domain))
         self.forget(domain)
 
+    async def destroyed(self) -> dict[bytes, str]:
+        return await self._in_thread(lambda: dict(self._writer.execute(SQL["destroyed"]).fetchall()))
+
     async def close(self) -> None:
         """Idempotent."""
         await asyncio.to_thread(self._pool.shutdown)
@@ -236,7 +216,7 @@ class FileVault(_Sealing):
         self._reader.close()
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, _guarded, work)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, guarded, work)
 
     def _find(self, who: DomainName, *, make: bool) -> bytes | None:
         stamp, named = self._cache.stamp, (who.tenant, who.kind, who.name)
@@ -259,12 +239,9 @@ class FileVault(_Sealing):
 
     def _destroy(self, scope: Scope, domain: bytes) -> None:
         """``secure_delete`` zeroes the row; VACUUM also what page splits and merges may have left of it elsewhere."""
-        self._writer.execute(SQL["delete"], (domain, scope.tenant, scope.is_system))
+        whose = (domain, scope.tenant, scope.is_system)
+        with immediate(self._writer):
+            self._writer.execute(SQL["remember"], (time_ns() // 1000, *whose))
+            self._writer.execute(SQL["delete"], whose)
+            self._writer.execute(SQL["unlabel"], whose)
         self._writer.execute("VACUUM")
-
-
-def _guarded(work: Callable[[], T]) -> T:
-    try:
-        return work()
-    except apsw.Error as error:
-        raise Unavailable(f"the key store failed: {type(error).__name__}: {error}") from None

@@ -92,6 +92,15 @@ ORDER BY stream LIMIT :limit;
 -- name: head
 SELECT * FROM heads WHERE stream = ?;
 
+-- name: own_head
+SELECT * FROM heads WHERE stream = ? AND actor = ?;
+
+-- name: named_head
+SELECT * FROM heads WHERE tenant = ? AND kind = ? AND name = ?;
+
+-- name: named_of
+SELECT * FROM heads WHERE kind = ? AND name IS NOT NULL AND (? OR tenant = ?);
+
 -- name: read
 SELECT stream, seq, at, kind, body, hash, id FROM events WHERE stream = ? AND seq > ? ORDER BY seq LIMIT ?;
 

@@ -85,3 +85,6 @@ WHEN EXISTS (SELECT 1 FROM payloads WHERE id = NEW.id)
 BEGIN SELECT RAISE(ABORT, 'payloads are never replaced'); END;
 
 INSERT OR IGNORE INTO meta VALUES ('schema_version', '1');
+-- Which journal this is: the key directory remembers it. A rewind that was noticed changes it, and stands in the row
+-- 'rewind' until a person goes on from there.
+INSERT OR IGNORE INTO meta VALUES ('incarnation', lower(hex(randomblob(16))));
