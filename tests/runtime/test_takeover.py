@@ -19,6 +19,8 @@ from devassist.core.states import State
 from devassist.llm.scripted import Scripted
 from devassist.ports.journal import HeadQuery
 from devassist.ports.model import ModelRequest
+from devassist.runtime.clock import SystemClock
+from devassist.runtime.leases import Leases
 from devassist.runtime.service import MAX_FAULTS
 from devassist.runtime.starting import Bounds
 from devassist.store.sqlite_journal import SqliteJournal
@@ -52,7 +54,7 @@ async def killed(made: Rig) -> None:
     for task in everything:
         task.cancel()
     await asyncio.gather(*everything, return_exceptions=True)
-    service._owned.clear()
+    service._leases = Leases(SystemClock(), 0)
 
 
 def story(request: ModelRequest) -> Any:

@@ -116,6 +116,6 @@ async def test_the_named_points_are_passed_in_order() -> None:
             await made.ask()
     finally:
         faults.set_hook(None)
-    assert set(passed) == set(faults.POINTS)
+    assert set(passed) == set(faults.POINTS) - {"after_claim", "after_wait"}  # of runs taken over, and that wait
     model, tool = ["after_model_intent", "after_model_reply"], ["after_tool_intent", "after_tool_effect"]
     assert passed == ["after_init", *model, *tool, *model, "before_finish", "after_finish"]

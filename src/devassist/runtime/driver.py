@@ -58,13 +58,14 @@ from devassist.ports.clock import Clock
 from devassist.ports.journal import Body, Journal
 from devassist.ports.model import Model
 from devassist.ports.vault import Vault
-from devassist.runtime.breakers import Breakers
+from devassist.runtime.breakers import Admission, Breakers
 from devassist.runtime.faults import point
 from devassist.runtime.history import NOTHING, Background, History
-from devassist.runtime.perform import Performer
+from devassist.runtime.perform import SHOWN_LIMIT, Performer, cut_middle
 from devassist.runtime.run import ActiveRun
 from devassist.runtime.view import Placed, decoded, texts_of
 
+_EVER = 2**63
 Attempt = Callable[[], Coroutine[Any, Any, ToolReturned]]
 
 
@@ -80,6 +81,8 @@ class Driver:
         self._performing: dict[bytes, tuple[asyncio.Task[Any], ActiveRun]] = {}
         self._interrupted: set[bytes] = set()
         self._lost: set[bytes] = set()
+        self.lease_ends: Callable[[bytes], int] = lambda _: _EVER
+        """When the lease of a run ends, by CLOCK_BOOTTIME; set by whoever holds leases."""
 
     async def load(
         self, stream: bytes, epoch: int, placed: list[Placed] | None = None, texts: dict[str, str] | None = None
@@ -102,8 +105,7 @@ class Driver:
             if (run.pending and not await run.flush()) or await self._timer_fired(run):
                 continue
             self._perform.bus.touch(run.stream)
-            if run.state.closed:
-                point("after_finish", run.stream)
+            point("after_finish" if run.state.closed else "after_wait", run.stream)
             return
 
     async def give_up(self, run: ActiveRun, code: str, status: int) -> None:
@@ -201,7 +203,7 @@ class Driver:
         try:
             await self._attempt_model(run, command, model, said.value)
         finally:
-            await self._report(run, key, command.attempt)
+            await self._report(run, key, command.attempt, said)
 
     async def _attempt_model(self, run: ActiveRun, command: CallModel, model: Model, breaker: Value) -> None:
         past = await self._history.read(run) if run.state.base < 0 else NOTHING
@@ -211,18 +213,17 @@ class Driver:
             return
         self._perform.bus.touch(run.stream)
         point("after_model_intent", run.stream)
+        self._still_mine(run)
         await self._effect(run, lambda: self._perform.model(run, model, prompt))
         point("after_model_reply", run.stream)
 
-    async def _report(self, run: ActiveRun, key: str, attempt: int) -> None:
+    async def _report(self, run: ActiveRun, key: str, attempt: int, said: Admission) -> None:
         """Tell the breaker what came of the attempt, if it was made."""
         state = run.state
         if state.open_model >= 0 or state.attempts < attempt:
-            self._breakers.untold(key)
-        elif state.last_failure is not None:
-            await self._breakers.failed(key, state.last_failure)
+            self._breakers.untold(key, said)
         else:
-            await self._breakers.succeeded(key)
+            await self._breakers.report(key, said, state.last_failure)
 
     def _intend(
         self, run: ActiveRun, command: CallModel, model: Model, past: Background
@@ -243,7 +244,6 @@ class Driver:
         and the news says why. Raises Superseded once the lease is lost."""
         task = run.task
         assert task is not None, "effects are made in the task that drives"
-        self._still_mine(run)
         self._performing[run.stream] = task, run
         try:
             await effect()
@@ -259,7 +259,7 @@ class Driver:
             await run.refresh()
 
     def _still_mine(self, run: ActiveRun) -> None:
-        if run.stream in self._lost:
+        if run.stream in self._lost or self._clock.boottime_us() >= self.lease_ends(run.stream):
             raise Superseded(f"the lease of run {run.stream.hex()} was lost")
 
     # -- tools ---------------------------------------------------------------------------------------------------
@@ -275,15 +275,16 @@ class Driver:
             return
         self._perform.bus.touch(run.stream)
         point("after_tool_intent", run.stream)
+        # Not begun once the lease is over: that it was not is an outcome, and the next owner is told.
+        lease_ends = self.lease_ends(run.stream)
         attempts: list[Attempt] = [
-            partial(self._perform.tool, run, of, intent, began + _timeout_us(run, intent.tool))
+            partial(self._attempt, run, of, intent, min(began + _timeout_us(run, intent.tool), lease_ends))
             for of, intent in zip(seqs, intents, strict=True)
         ]
         if len(attempts) == 1:
-            await self._effect(run, lambda: self._attempt(run, attempts[0]))
+            await self._effect(run, lambda: self._alone(run, attempts[0]))
         else:
             await self._together(run, attempts)
-        point("after_tool_effect", run.stream)
 
     def _tool_intent(self, run: ActiveRun, index: int) -> ToolIntended:
         state, c = run.state, run.state.calls[index]
@@ -294,7 +295,12 @@ class Driver:
             deadline=self._clock.now_us() + _timeout_us(run, c.call.tool),
         )  # fmt: skip
 
-    async def _attempt(self, run: ActiveRun, attempt: Attempt) -> None:
+    async def _attempt(self, run: ActiveRun, of: int, intent: ToolIntended, not_after: int) -> ToolReturned:
+        outcome = await self._perform.tool(run, of, intent, not_after)
+        point("after_tool_effect", run.stream)
+        return outcome
+
+    async def _alone(self, run: ActiveRun, attempt: Attempt) -> None:
         run.fact(await attempt())
 
     async def _together(self, run: ActiveRun, attempts: list[Attempt]) -> None:
@@ -316,6 +322,8 @@ class Driver:
         c = run.state.calls[command.call]
         result = c.answer_ref if command.closing == "happened" else None
         shown = result or run.seal(closing_text(run.definition.lang, command.closing, command.code))
+        if result is not None and len(run.texts[result]) > SHOWN_LIMIT:
+            shown = run.seal(cut_middle(run.texts[result], SHOWN_LIMIT))
         return CallClosed(run.state.reply_seq, command.call, command.closing, shown, result, command.code)
 
     # -- endings -------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from devassist.runtime.driver import Driver
 from devassist.runtime.faults import point
 from devassist.runtime.held import Gate
 from devassist.runtime.history import History
+from devassist.runtime.leases import Leases
 from devassist.runtime.ownership import own_head
 from devassist.runtime.run import ActiveRun
 from devassist.runtime.starting import Bounds, Started, Starter, StartRun
@@ -54,7 +55,8 @@ class Service:
         self.journal, self.heads, self.vault, self.bus = journal, heads, vault, bus
         self._clock, self._driver, self._history, self._bounds = clock, driver, history, bounds
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
-        self._owned: dict[bytes, int] = {}
+        self._leases = Leases(clock, bounds.lease_us)
+        driver.lease_ends = self._leases.ends
         self._waiters = Waiters()
         self._folded: dict[bytes, tuple[int, float]] = {}
         self._faults = Counter[bytes]()
@@ -78,6 +80,7 @@ class Service:
         self._background = [
             asyncio.create_task(self._every(SWEEP_S, self.sweep), name="sweep"),
             asyncio.create_task(self._every(renew_s, self._renew), name="renew"),
+            asyncio.create_task(self._every(renew_s / 4, self._watch), name="watch"),
         ]
 
     @property
@@ -106,7 +109,7 @@ class Service:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self.heads.release(SYSTEM, list(self._owned.items()))
+        await self.heads.release(SYSTEM, self._leases.held())
         self._waiters.let_go()
 
     async def _every(self, seconds: float, action: Callable[[], Awaitable[None]]) -> None:
@@ -129,6 +132,7 @@ class Service:
         if self._draining:
             raise Draining("the service is shutting down; try again in a moment")
         self._gate.check()
+        ends = self._leases.from_now()
         run, started, texts = await self._starter.prepare(scope, start)
         stream = run.stream
         if start.watched:
@@ -147,16 +151,16 @@ class Service:
         if begun.created and start.conversation is None:
             self._history.is_fresh(stream)
         if begun.claimed:
-            self._spawn(stream, head.epoch, (started, 0, run.at), texts)
+            self._spawn(stream, head.epoch, ends, (started, 0, run.at), texts)
         driven = head.driving or head.state in _STATES
         return Started(head.stream, head.conversation or run.conversation, begun.created, driven)
 
     # -- driving -------------------------------------------------------------------------------------------------
 
     def _spawn(
-        self, stream: bytes, epoch: int, init: Placed | None = None, texts: dict[str, str] | None = None
+        self, stream: bytes, epoch: int, ends: int, init: Placed | None = None, texts: dict[str, str] | None = None
     ) -> None:
-        self._owned[stream] = epoch
+        self._leases.hold(stream, epoch, ends)
         task = asyncio.create_task(self._drive(stream, epoch, init, texts), name=f"run-{stream.hex()}")
         self._tasks[stream] = task
 
@@ -173,14 +177,14 @@ class Service:
             await self._parked(run)
             self._faults.pop(stream, None)
         except Superseded:
-            self._owned.pop(stream, None)
+            self._leases.drop(stream)
             if run is not None:
                 await self._hand_over(run)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # must not take the process down; the lease passes, and the run is tried again
             log.exception("run %s stopped with a fault of the service", stream.hex())
-            self._owned.pop(stream, None)
+            self._leases.drop(stream)
             self._faults[stream] += not (isinstance(error, DevAssistError) and error.retryable)
         finally:
             self._tasks.pop(stream, None)
@@ -196,7 +200,7 @@ class Service:
 
     async def _parked(self, run: ActiveRun) -> None:
         """Closed, or waiting for something: let go of the run."""
-        epoch = self._owned.pop(run.stream, None)
+        epoch = self._leases.drop(run.stream)
         state = run.state
         if state.closed:
             self._folded.pop(run.stream, None)
@@ -217,10 +221,11 @@ class Service:
         head = await self.heads.head(SYSTEM, stream)
         if head.flags and not CORE_FLAGS.issuperset(head.flags.split(",")):
             return
-        now = self._clock.now_us()
+        now, ends = self._clock.now_us(), self._leases.from_now()
         epoch = await self.heads.claim(SYSTEM, stream, now, now + self._bounds.lease_us, aside=aside)
         if epoch is not None:
-            self._spawn(stream, epoch)
+            point("after_claim", stream)
+            self._spawn(stream, epoch, ends)
 
     async def sweep(self) -> None:
         """Take over what is due: woken, timed out, abandoned by a dead driver, or next in its conversation."""
@@ -246,9 +251,16 @@ class Service:
         return any(record.kind == CancelRequested.kind for record in news)
 
     async def _renew(self) -> None:
-        lost = await self.heads.renew(SYSTEM, list(self._owned.items()), self._clock.now_us() + self._bounds.lease_us)
+        asked, ends = self._leases.held(), self._leases.from_now()
+        lost = await self.heads.renew(SYSTEM, asked, self._clock.now_us() + self._bounds.lease_us)
+        self._leases.renewed(asked, lost, ends)
         for stream in lost:
-            self._owned.pop(stream, None)
+            self._leases.drop(stream)
+            self._driver.abandon(stream)
+
+    async def _watch(self) -> None:
+        """A lease that could not be renewed in time: nothing more is done under it."""
+        for stream in self._leases.over():
             self._driver.abandon(stream)
 
     # -- following -----------------------------------------------------------------------------------------------
