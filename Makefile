@@ -1,13 +1,16 @@
 # Everything runs in .venv, which these targets make and keep up to date (scripts/venv.sh).
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/bash
-.PHONY: help run test lint format lock bench
+.PHONY: help run embedded test lint format lock bench bench-peers bench-embedded
 
 help: ## these lines
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
 run: ## start the service in the foreground (PORT=8001, HOST=0.0.0.0)
 	@exec scripts/run.sh $(if $(HOST),--host $(HOST)) $(if $(PORT),--port $(PORT))
+
+embedded: ## install the embedded model (DEVASSIST_AGENT_MODEL=embedded), which is for tests
+	@scripts/venv.sh embedded
 
 test: lint ## lint, then every test (ARGS="-k name" picks some)
 	@.venv/bin/python -m pytest -q $(ARGS)
@@ -29,3 +32,11 @@ lock: ## write requirements/*.txt from their .in files (UPGRADE=1: newest releas
 bench: ## measure this version (ARGS are handed on)
 	@scripts/venv.sh test
 	@.venv/bin/python -m bench $(ARGS)
+
+bench-peers: ## measure it beside other durable agent loops, minutes (ARGS are handed on)
+	@scripts/venv.sh test
+	@.venv/bin/python -m bench.peers $(ARGS)
+
+bench-embedded: ## how 20 streams of the embedded model hold up the API (ARGS are handed on)
+	@scripts/venv.sh test
+	@.venv/bin/python -m bench.embedded $(ARGS)

@@ -4,8 +4,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/venv.sh lock
-for name in run test lock; do
-  .venv/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+for name in run test lock embedded embedded-nodeps; do
+  deps=()
+  [ "$name" = embedded-nodeps ] && deps=(--no-deps)
+  .venv/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 "${deps[@]}" \
     --custom-compile-command 'make lock' --no-config ${UPGRADE:+--upgrade} \
     "requirements/$name.in" -o "requirements/$name.txt"
 done

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Brings .venv up to date: `venv.sh run` for the service, `test` for the tests too, `lock` for `make lock`.
+# Brings .venv up to date: `venv.sh run` for the service, `embedded` for the embedded model too, `test` for all that the
+# tests need, `lock` for `make lock`.
 # What is already as it should be is left alone, so that a second start is immediate.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-want=${1:?run, test or lock}
+want=${1:?run, embedded, test or lock}
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_USER=0
 unset PIP_TARGET PIP_PREFIX PYTHONHOME PYTHONPATH
 
@@ -36,18 +37,18 @@ if ! .venv/bin/python -c "import pip" 2>/dev/null || { [ -e .venv/.stamp-here ] 
 fi
 stamp here "$here"
 
-install() { # name, requirement file
+install() { # name, requirement file, options of pip
   local sum
   sum=$(sum_of "requirements/$2")
   current "$1" "$sum" && return
   say "Installing $(grep -c '^[a-z0-9].*==' "requirements/$2") packages of requirements/$2 ..."
-  .venv/bin/python -m pip install -qq --require-hashes -r "requirements/$2"
+  .venv/bin/python -m pip install -qq --require-hashes "${@:3}" -r "requirements/$2"
   stamp "$1" "$sum"
 }
 
 case $want in
   lock) install lock lock.txt ;;
-  run | test)
+  run | embedded | test)
     install run run.txt
     sum=$(sum_of pyproject.toml)
     if ! current self "$sum"; then
@@ -56,7 +57,15 @@ case $want in
       stamp self "$sum"
     fi
     ;;
-  *) say "venv.sh: run, test or lock, not $want" && exit 2 ;;
+  *) say "venv.sh: run, embedded, test or lock, not $want" && exit 2 ;;
+esac
+
+case $want in
+  embedded | test)
+    install embedded embedded.txt
+    # In a file of its own: its dependencies are neither used nor locked.
+    install embedded-nodeps embedded-nodeps.txt --no-deps
+    ;;
 esac
 
 if [ "$want" = test ]; then

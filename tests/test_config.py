@@ -20,7 +20,7 @@ from devassist.config import (
     load_prices,
 )
 from devassist.core.errors import ConfigInvalid
-from devassist.core.events import Limits
+from devassist.core.event_parts import Limits
 
 KEY = "sk-very-secret"
 
@@ -152,6 +152,13 @@ def test_agents_and_chat_choose_apart() -> None:
     assert (settings.agent_model.kind, settings.chat_model) == ("openai", ModelChoice("scripted", Path("/s.json")))
 
 
+def test_the_embedded_model_speaks_only_where_it_is_set() -> None:
+    """For agents, for chat, or for both; auto never means it."""
+    settings = load({}, {"DEVASSIST_CHAT_MODEL": "embedded"})
+    assert (settings.agent_model, settings.chat_model) == (ModelChoice("extractive"), ModelChoice("embedded"))
+    assert load({"agent_model": "embedded"}, {"OPENAI_API_KEY": KEY}).agent_model == ModelChoice("embedded")
+
+
 def test_openai_without_an_endpoint_is_refused() -> None:
     """It says which settings are missing."""
     assert "DEVASSIST_CHAT_MODEL is openai, and neither OPENAI_BASE_URL" in refused({"DEVASSIST_CHAT_MODEL": "openai"})
@@ -177,7 +184,7 @@ WRONG = [
     ("DEVASSIST_JOURNAL_URL", "journal.db", "sqlite:///path"),
     ("DEVASSIST_JOURNAL_URL", "postgresql://h/db", "supports SQLite only"),
     ("DEVASSIST_BROKER_URL", "amqp://h", "memory://"),
-    ("DEVASSIST_AGENT_MODEL", "embedded", "not in this build"),
+    ("DEVASSIST_AGENT_MODEL", "embedded:x", "extractive, embedded or"),
     ("DEVASSIST_AGENT_MODEL", "gpt-4o", "auto, openai, extractive"),
     ("DEVASSIST_AGENT_MODEL", "scripted:", "scripted:/path"),
     ("DEVASSIST_AGENT_MODEL", "openai:x", "auto, openai"),
@@ -258,11 +265,23 @@ def test_only_loopback_without_authentication(host: str, loopback: bool) -> None
     """Anything wider is refused, naming the way to allow it, and then allowed."""
     settings = load({"host": host}, {})
     if loopback:
-        check_binding(settings)
+        check_binding(settings, keys=False)
     else:
         with pytest.raises(ConfigInvalid, match="DEVASSIST_ALLOW_UNAUTHENTICATED=1"):
-            check_binding(settings)
-    check_binding(load({"host": host}, {"DEVASSIST_ALLOW_UNAUTHENTICATED": "1"}))
+            check_binding(settings, keys=False)
+    check_binding(settings, keys=True)
+    check_binding(load({"host": host}, {"DEVASSIST_ALLOW_UNAUTHENTICATED": "1"}), keys=False)
+
+
+def test_a_key_for_servers_is_checked_and_never_shown() -> None:
+    """Whatever is no key of ours is refused without being repeated, and no repr holds the one that is."""
+    key = "dak_0123456789ab_" + "s" * 43
+    assert load({}, {"DEVASSIST_API_KEY": key}).api_key == key
+    assert key not in repr(load({}, {"DEVASSIST_API_KEY": key}))
+    for wrong in (KEY, key + "s", key.upper(), f"Bearer {key}", key[:-1]):
+        said = refused({"DEVASSIST_API_KEY": wrong})
+        assert "devassist keys create" in said
+        assert wrong not in said
 
 
 def test_prices_come_from_the_packaged_file_or_the_one_named(tmp_path: Path) -> None:

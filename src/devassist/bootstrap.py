@@ -12,10 +12,11 @@ from functools import partial
 from devassist.audit.auditor import RecordAuditor
 from devassist.config import ModelChoice, Settings, load_prices
 from devassist.core.errors import ConfigInvalid
-from devassist.core.prices import cost_micro
+from devassist.core.prices import PriceList, cost_micro
 from devassist.core.scope import SYSTEM
 from devassist.core.states import OPEN
 from devassist.knowledge.policies import SAMPLES_DIR, PolicyFiles
+from devassist.llm.embedded import Embedded, installed
 from devassist.llm.extractive import Extractive
 from devassist.llm.openai_compat import OpenAICompatible
 from devassist.llm.script_file import load_script
@@ -36,6 +37,7 @@ from devassist.runtime.history import History
 from devassist.runtime.intake import Intake
 from devassist.runtime.local_bus import LocalBus
 from devassist.runtime.memory import settle
+from devassist.runtime.people import People
 from devassist.runtime.perform import Performer
 from devassist.runtime.service import Service
 from devassist.runtime.services import Services
@@ -101,14 +103,16 @@ async def _open(
     driver = Driver(journal, vault, clock, performer, models.named, history, breakers)
     bounds = Bounds(settings.lease_s, settings.max_open_runs, settings.conversation_busy)
     service = Service(journal, journal, vault, clock, bus, driver, history, bounds, hold.gate)
+    people = People(journal, journal, vault, clock, checker, service.wake)
     catalog = AgentFiles(settings.agents_dir)
+    _check_prices(settings, catalog, models, prices)
     intake = Intake(
         catalog, tools, library, journal, vault, models.words, models.words["extractive"], settings.limits,
         settings.model_protocol, models.fallbacks,
     )  # fmt: skip
     tip = await journal.tip()
     open_now = len(await journal.list(SYSTEM, HeadQuery(states=tuple(map(str, OPEN)), limit=100_000)))
-    metrics = PrometheusMetrics(tip, open_now)
+    metrics = PrometheusMetrics(tip, open_now, breakers.values)
     followers: list[Follower] = [metrics, Erasures(tip, [vault.forget, access.forget, journal.forget, service.forget])]
     if drive:
         followers.append(GraphFiles(journal, settings.graphs_dir, service.recent, tip))
@@ -140,8 +144,8 @@ async def _open(
         await log.start()
         settle()
     return Services(
-        service=service, intake=intake, catalog=catalog, tools=tools, library=library, journal=journal, heads=journal,
-        vault=vault, access=access, log=log, metrics=metrics, hold=hold,
+        service=service, people=people, intake=intake, catalog=catalog, tools=tools, library=library, journal=journal,
+        heads=journal, vault=vault, access=access, log=log, metrics=metrics, hold=hold,
         auditor=RecordAuditor(journal, journal, journal, vault, checker),
         model=f"{models.words['agent'].kind}:{models.words['agent'].name}", close=close,
     )  # fmt: skip
@@ -157,7 +161,8 @@ async def _hold(
     opened.callback(lineage.close)
     hold = Hold(lineage, PositionFile(settings.keys_dir), journal, journal, vault, clock)
     if drive:
-        if await hold.open():
+        await hold.open()
+        if hold.gate.shut:
             clear_derived(settings.data_dir, settings.graphs_dir)
         await reapply(vault, journal, journal, clock)
     return hold
@@ -171,7 +176,8 @@ def _today() -> str:
 @dataclass(frozen=True, slots=True)
 class _Models:
     """``words`` are those that agent files use, and the deterministic planner; ``named`` holds every model by the key
-    that definitions keep, ``endpoints`` says where those are asked that have a place."""
+    that definitions keep, ``endpoints`` says where those are asked that have a place: a model at an address, since
+    providers limit each model by itself, and one at its limit must not close the way to another beside it."""
 
     words: Mapping[str, Model]
     named: Mapping[str, Model]
@@ -189,9 +195,21 @@ async def _models(settings: Settings) -> _Models:
     others = [OpenAICompatible(f.base_url, f.api_key, f.model) for f in settings.fallback_models]
     fallbacks = {f"{m.kind}:{m.name}@{m.endpoint}": m for m in others}
     named |= fallbacks
-    endpoints = {key: m.endpoint for key, m in named.items() if isinstance(m, OpenAICompatible)}
+    endpoints = {key: f"{m.name}@{m.endpoint}" for key, m in named.items() if isinstance(m, OpenAICompatible)}
     words = {"agent": made[settings.agent_model], "chat": made[settings.chat_model], "extractive": extractive}
     return _Models(words, named, endpoints, tuple(fallbacks))
+
+
+def _check_prices(settings: Settings, catalog: AgentFiles, models: _Models, prices: PriceList) -> None:
+    """A bound on cost that could not be kept is refused: calls of a model without a price would count for nothing."""
+    bounded = settings.max_cost >= 0 or any(agent.limits.cost is not None for agent in catalog.list())
+    asked = {model.name for model in models.named.values() if isinstance(model, OpenAICompatible)}
+    unknown = sorted(name for name in asked if cost_micro(prices.models, name, 1, 1) is None)
+    if bounded and unknown:
+        raise ConfigInvalid(
+            f"there is a cost limit, and {settings.prices or 'the packaged price list'} has no price for "
+            f"{', '.join(unknown)}; name a list that has in DEVASSIST_PRICES, or set no limit"
+        )
 
 
 async def _model(settings: Settings, choice: ModelChoice) -> Model:
@@ -199,6 +217,8 @@ async def _model(settings: Settings, choice: ModelChoice) -> Model:
         if choice.script is None:
             raise ConfigInvalid("a scripted model needs its file: scripted:/path/to/script.json")
         return load_script(choice.script)
+    if choice.kind == "embedded":
+        return Embedded(installed())
     url = settings.openai_base_url
     if url is None:
         raise ConfigInvalid("the model openai needs OPENAI_BASE_URL or OPENAI_API_KEY")

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from devassist.core import setting_values as parse
+from devassist.core.api_keys import checked as key_text
 from devassist.core.errors import ConfigInvalid
-from devassist.core.events import Limits
+from devassist.core.event_parts import Limits
 from devassist.core.prices import PriceList, micro_units, parse_prices
 
 PREFIX = "DEVASSIST_"
@@ -32,7 +33,7 @@ OPENAI_URL = "https://api.openai.com/v1"
 class ModelChoice(NamedTuple):
     """Which model answers; ``script`` is the file of a scripted one (for tests)."""
 
-    kind: Literal["openai", "extractive", "scripted"]
+    kind: Literal["openai", "extractive", "embedded", "scripted"]
     script: Path | None = None
 
 
@@ -72,10 +73,9 @@ def _model(text: str) -> ModelChoice | None:
         return None
     if kind == "scripted" and path:
         return ModelChoice(kind, _path(path))
-    if (kind == "openai" or kind == "extractive") and not colon:
+    if (kind == "openai" or kind == "extractive" or kind == "embedded") and not colon:
         return ModelChoice(kind)
-    missing = " (embedded is not in this build)" if text == "embedded" else ""
-    raise ValueError(f"auto, openai, extractive or scripted:/path/to/script.json{missing}")
+    raise ValueError("auto, openai, extractive, embedded or scripted:/path/to/script.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("DEVASSIST_PROMPTS_REPO", "", "Git repository of prompts", parse.not_yet, "packaged"),
     Setting("DEVASSIST_WEB_DIR", "web/out", "Directory of the built web pages", _path),
     Setting("DEVASSIST_AGENT_MODEL", "auto", "Model of agents: auto is openai when OPENAI_BASE_URL or OPENAI_API_KEY "
-            "is set, else extractive; for tests scripted:/path/script.json", _model),
+            "is set, else extractive; for tests embedded or scripted:/path/script.json", _model),
     Setting("DEVASSIST_CHAT_MODEL", "auto", "Model of plain chat, as above", _model),
     Setting("DEVASSIST_FALLBACK_MODELS", "", "JSON list of {base_url, model, api_key_env}, tried in order",
             parse.fallback_models, secret=True),
@@ -136,6 +136,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("DEVASSIST_ALLOW_UNAUTHENTICATED", "0", "1: may listen beyond loopback all the same", parse.switch),
     Setting("DEVASSIST_ALLOWED_HOSTS", "", "Hosts besides loopback that requests may name, by comma", parse.hosts,
             "none", join=","),
+    Setting("DEVASSIST_API_KEY", "", "Key that the command line sends to a server, once the server asks for keys",
+            key_text, secret=True),
     Setting("OPENAI_BASE_URL", "", "OpenAI-compatible endpoint, with its /v1", parse.web_address,
             f"{OPENAI_URL} when a key is set"),
     Setting("OPENAI_API_KEY", "", "Its key", secret=True),
@@ -186,6 +188,7 @@ class Settings:
     prices: Path | None
     allow_unauthenticated: bool
     allowed_hosts: tuple[str, ...]
+    api_key: str | None = field(repr=False)
     openai_base_url: str | None
     openai_api_key: str | None = field(repr=False)
     openai_model: str | None
@@ -236,12 +239,14 @@ def load_prices(settings: Settings) -> PriceList:
     return parse_prices(data, str(path))
 
 
-def check_binding(settings: Settings) -> None:
-    """Raises ConfigInvalid where everybody who can reach the host could use the server without authentication."""
-    if not parse.is_loopback(settings.host) and not settings.allow_unauthenticated:
+def check_binding(settings: Settings, *, keys: bool) -> None:
+    """Raises ConfigInvalid where everybody who can reach the host could use the server without authentication.
+    ``keys``: callers need a key, as an API key was made."""
+    if not keys and not parse.is_loopback(settings.host) and not settings.allow_unauthenticated:
         raise ConfigInvalid(
             f"DEVASSIST_HOST is {settings.host}: without authentication only a loopback address such as 127.0.0.1 is "
-            "allowed, unless DEVASSIST_ALLOW_UNAUTHENTICATED=1 says that something else keeps strangers out"
+            "allowed; make a key with 'devassist keys create', or say with DEVASSIST_ALLOW_UNAUTHENTICATED=1 that "
+            "something else keeps strangers out"
         )
 
 

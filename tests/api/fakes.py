@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from devassist.core.tooling import Effect, ToolSpec
+from devassist.ports.tools import CallContext
 from devassist.tools.registry import Tool
 
 
@@ -32,6 +33,8 @@ class Fakes:
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
     sleeping: int = 0
     began: threading.Event = field(default_factory=threading.Event)
+    dug: int = 0
+    digging: threading.Event = field(default_factory=threading.Event)
     big: int = 0
 
     def tools(self) -> list[Tool]:
@@ -44,6 +47,7 @@ class Fakes:
                 self.pay,
             ),
             self._tool("nap", schema("seconds", seconds={"type": "number"}), self.nap),
+            self._tool("dig", schema("query", query={"type": "string"}), self.dig),
             self._tool("big", schema("size", size={"type": "integer"}), self.large),
         ]
 
@@ -70,6 +74,19 @@ class Fakes:
     def nap(self, seconds: float) -> dict[str, Any]:
         time.sleep(seconds)
         return {"napped": seconds}
+
+    async def dig(self, query: str, context: CallContext) -> dict[str, Any]:
+        """A search in a thread pool that goes on until nobody wants it any more."""
+        return await asyncio.to_thread(self._search_on, context)
+
+    def _search_on(self, context: CallContext) -> dict[str, Any]:
+        self.digging.set()
+        try:
+            while not context.cancelled.wait(0.01):
+                self.dug += 1
+        finally:
+            self.digging.clear()
+        return {"hits": []}
 
     async def pay(self, amount: int) -> dict[str, Any]:
         self.calls.append(("pay", {"amount": amount}))

@@ -18,6 +18,8 @@ import uvicorn
 from devassist.api.app import create_app
 from devassist.bootstrap import open_services
 from devassist.config import load
+from devassist.core.scope import Scope
+from devassist.ports.access import Role
 from devassist.runtime.services import Services
 from devassist.tools.registry import Tool
 from tests.api.client import Page
@@ -32,6 +34,7 @@ META_KEYS = {
     "prompt_version", "release",
 }  # fmt: skip
 WAIT_S = 30.0
+OPERATOR = Scope("default", "operator", frozenset({"user", "admin"}))
 
 
 @dataclass
@@ -62,6 +65,10 @@ class Live:
         """Run in the service's loop."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(WAIT_S)
 
+    def key(self, user: str, role: Role = "user", expires: int | None = None) -> str:
+        """A new API key of ``user``."""
+        return self.ask(self.services.access.create(OPERATOR, user, role, expires=expires)).token
+
 
 @contextmanager
 def serving(
@@ -88,6 +95,7 @@ def serving(
     )  # fmt: skip
     server = uvicorn.Server(config)
     listening = socket.create_server(("127.0.0.1", port))
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio leaves it out for a socket of protocol 0
 
     async def serve() -> None:
         watcher = asyncio.create_task(_started(server, up))
@@ -131,11 +139,15 @@ class Reply:
 
 
 class Api:
-    """Requests to a service; ``user`` is who asks unless a call says otherwise."""
+    """Requests to a service; ``user`` is who asks unless a call says otherwise, ``key`` the API key that is sent."""
 
-    def __init__(self, url: str, session: aiohttp.ClientSession, user: str | None = None) -> None:
+    def __init__(
+        self, url: str, session: aiohttp.ClientSession, user: str | None = None, key: str | None = None
+    ) -> None:
         self.url, self.session = url, session
         self._headers = {} if user is None else {"X-User-Id": user}
+        if key is not None:
+            self._headers["Authorization"] = f"Bearer {key}"
 
     async def send(self, method: str, path: str, **more: Any) -> Reply:
         headers = self._headers | more.pop("headers", {})
@@ -197,10 +209,10 @@ async def read_all(response: aiohttp.ClientResponse, page: Page) -> None:
 
 
 @asynccontextmanager
-async def calling(live: Live, user: str | None = None) -> AsyncIterator[Api]:
+async def calling(live: Live, user: str | None = None, key: str | None = None) -> AsyncIterator[Api]:
     timeout = aiohttp.ClientTimeout(total=WAIT_S)
     async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session:
-        yield Api(live.url, session, user)
+        yield Api(live.url, session, user, key)
 
 
 async def raw(port: int, *pieces: bytes) -> tuple[int, bytes, bytes]:

@@ -22,8 +22,8 @@ RULES: list[dict[str, Any]] = [
 ]
 COLUMNS = {
     "trace_id", "seq", "kind", "step", "state", "tenant", "user_id", "conversation_id", "agent", "tool_name",
-    "input_text", "output_text", "duration_ms", "error_code", "error_message", "metadata", "timestamp", "hash",
-    "prev_hash",
+    "input_text", "output_text", "duration_ms", "error_code", "error_message", "degraded", "metadata", "timestamp",
+    "hash", "prev_hash",
 }  # fmt: skip
 
 

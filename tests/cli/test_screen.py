@@ -109,6 +109,26 @@ def test_waiting_and_degradation_are_told_once(capsys: pytest.CaptureFixture[str
     assert "the conversation has an open run" in err
 
 
+def test_a_wait_for_the_provider_is_one_line_each_time(capsys: pytest.CaptureFixture[str]) -> None:
+    """Why and how long; a switch is told once, and a wait for another reason has its length alone."""
+
+    def waits(ms: int, *degraded: dict[str, str]) -> dict[str, Any]:
+        timer = {"kind": "timer", "since_ms": 1_000, "wake_at_ms": 1_000 + ms}
+        return {"type": "status", "status": "waiting", "pending": [timer], "degraded": list(degraded)}
+
+    throttled = {"code": "provider_rate_limited", "detail": "The model provider is throttling."}
+    switched = {"code": "model_switched", "detail": "The fallback model m-2 was used."}
+    goes_on = {"type": "status", "status": "running", "pending": [], "degraded": [switched]}
+    messages = (waits(7_100, throttled), goes_on, waits(500, switched, throttled), waits(20_000, switched))
+    _, err = _shown(capsys, False, *messages, _answer("x"))
+    assert err.splitlines()[:4] == [
+        "waiting 7.1 s: The model provider is throttling.",
+        "note: The fallback model m-2 was used.",
+        "waiting 0.5 s: The model provider is throttling.",
+        "waiting 20.0 s",
+    ]
+
+
 def test_a_run_that_waits_for_a_person_is_over_for_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing more will come by itself, and what it waits for is shown."""
     screen = Screen(live=False)

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devassist.core.agents import AgentSpec, LimitOverrides, Texts, resolve
+from devassist.core.agents import AgentSpec, LimitOverrides, Texts, permitted, resolve
 from devassist.core.definition import Definition
-from devassist.core.errors import ConfigInvalid, ToolNotAllowed, ToolNotFound
+from devassist.core.errors import ConfigInvalid, ToolForbidden, ToolNotAllowed, ToolNotFound
 from devassist.core.event_parts import Limits
 from devassist.core.prices import cost_micro, micro_units, parse_prices
+from devassist.core.scope import Scope
 from devassist.core.tooling import ToolSpec
 
 TOOLS = [ToolSpec(name, f"does {name}", {"type": "object"}) for name in ("execute_code", "get_policy", "search_docs")]
@@ -56,6 +57,44 @@ def test_a_restriction_to_a_wrong_tool_is_refused() -> None:
     assert (forbidden.value.status, unknown.value.status) == (400, 404)
     with pytest.raises(ToolNotAllowed):
         define(tools=TOOLS[1:], restrict=("execute_code",), all_names=["execute_code"])
+
+
+def test_an_agent_may_ask_for_more_approval_never_for_less() -> None:
+    """Named tools, or all, get the mark in the definition; one that asks itself keeps it."""
+
+    def marked(**changes: Any) -> list[str]:
+        tools = [replace(t, needs_approval=t.name == "execute_code") for t in TOOLS]
+        definition = define(replace(SPEC, tools="*", **changes), tools=tools)
+        return [tool.name for tool in definition.tools if tool.needs_approval]
+
+    assert marked() == ["execute_code"]
+    assert marked(approval=("get_policy",)) == ["execute_code", "get_policy"]
+    assert marked(approval="*") == ["execute_code", "get_policy", "search_docs"]
+    with pytest.raises(ConfigInvalid, match="'get_polcy'"):
+        define(replace(SPEC, approval=("get_polcy",)))
+
+
+def test_forbidden_tools_are_left_out_and_named_they_are_refused() -> None:
+    """Whoever lacks the right gets a run without the tool; what the agent lacks anyway is said first."""
+    assert names(define(forbidden=("get_policy", "execute_code"))) == ["search_docs"]
+    assert names(define(restrict=("search_docs",), forbidden=("get_policy",))) == ["search_docs"]
+    with pytest.raises(ToolForbidden, match="'get_policy'") as refused:
+        define(restrict=("search_docs", "get_policy"), forbidden=("get_policy",))
+    assert (refused.value.status, refused.value.code) == (403, "tool_forbidden")
+    with pytest.raises(ToolNotAllowed):
+        define(restrict=("execute_code",), forbidden=("execute_code",))
+
+
+@pytest.mark.parametrize(
+    ("permission", "rights", "may"),
+    [
+        (None, {"user"}, True), ("user", {"user"}, True), ("admin", {"user"}, False), ("refunds", {"user"}, False),
+        ("admin", {"user", "admin"}, True), ("refunds", {"user", "admin"}, True),
+    ],
+)  # fmt: skip
+def test_a_tool_is_for_whoever_has_its_right(permission: str | None, rights: set[Any], may: bool) -> None:
+    """Administrators have every right, also one that no role has yet."""
+    assert permitted(replace(TOOLS[0], permission=permission), Scope("t", "a", frozenset(rights))) is may
 
 
 def test_a_declared_tool_must_exist() -> None:

@@ -6,7 +6,7 @@ from devassist.core.commands import CallModel, CallTools, CloseCall, Fail, Hold,
 from devassist.core.decide import decide
 from devassist.core.event_parts import Limits
 from devassist.core.events import WaitBegun
-from devassist.core.holds import hold_digest
+from devassist.core.holds import doubt_digest, hold_digest
 from devassist.core.signals import ApprovalGiven, LateOutcome, SettlementGiven, TimerFired
 from tests.core.build import Script
 from tests.core.simulate import ACTOR
@@ -85,6 +85,21 @@ def test_a_told_doubt_goes_to_the_model_and_the_tool_needs_approval_from_then_on
     script.held(1, "approval", command.digest)
     script.add(ApprovalGiven("a", ACTOR, command.digest, "approve"))
     assert decide(script.now) == CallTools((1,))
+
+
+def test_a_rejected_call_is_not_made_because_the_doubt_was_settled_too() -> None:
+    """Both words arrive before the run moves: the doubt no longer asks for a person, but the person's no counts."""
+    script = doubted(on_unknown="tell")
+    intent = script.now.calls[0].intent
+    script.close(0, "abandoned", "outcome_unknown")
+    script.think()
+    script.calls(MAIL)
+    command = decide(script.now)
+    assert isinstance(command, Hold)
+    script.held(0, "approval", command.digest)
+    script.add(ApprovalGiven("a", ACTOR, command.digest, "reject"))
+    script.add(SettlementGiven("s", ACTOR, doubt_digest(script.now.started, intent), "happened"))
+    assert decide(script.now) == CloseCall(0, "rejected", "approval_rejected")
 
 
 def test_a_late_outcome_settles_a_told_doubt() -> None:

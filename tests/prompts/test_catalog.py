@@ -8,7 +8,7 @@ import pytest
 
 from devassist.core.agents import LimitOverrides, resolve
 from devassist.core.errors import AgentNotFound, ConfigInvalid
-from devassist.core.events import Limits
+from devassist.core.event_parts import Limits
 from devassist.core.tooling import ToolSpec
 from devassist.ports.agents import AgentCatalog
 from devassist.prompts.catalog import AgentFiles
@@ -87,6 +87,7 @@ release: live
 grounded: true
 on_unknown: tell
 parallel: true
+approval: [b.c]
 limits: {steps: 3, corrections: 0, tokens: 100, deadline_s: 60, cost: "0.50"}
 max_reply_tokens: 512
 context_tokens: 4000
@@ -95,7 +96,7 @@ context_tokens: 4000
     agent = AgentFiles(tmp_path).get("x")
     assert (agent.description.zh, agent.prompt.en, agent.tools) == ("述", "told", ("a", "b.c"))
     assert (agent.model, agent.protocol, agent.released, agent.grounded) == ("chat", "tools", "live", True)
-    assert (agent.on_unknown, agent.parallel) == ("tell", True)
+    assert (agent.on_unknown, agent.parallel, agent.approval) == ("tell", True, ("b.c",))
     assert agent.limits == LimitOverrides(3, 0, 100, 60_000, 500_000)
     assert (agent.max_reply_tokens, agent.context_tokens) == (512, 4000)
 
@@ -116,6 +117,8 @@ WRONG = {
     "a tool twice": ("name: x\n{texts}tools: [a, a]\n", "'a'.*twice"),
     "a tool that is no name": ("name: x\n{texts}tools: ['a b']\n", "tools.*'a b'"),
     "tools as a text": ("name: x\n{texts}tools: get_policy\n", "tools.*a list"),
+    "approval of a tool that it has not": ("name: x\n{texts}tools: [a]\napproval: [b]\n", "does not have the tool 'b'"),
+    "approval as a switch": ("name: x\n{texts}approval: true\n", "approval.*a list"),
     "an unquoted star": ("name: x\n{texts}tools: *\n", "quote"),
     "an unknown limit": ("name: x\n{texts}limits: {{time: 3}}\n", "limits: unknown field time"),
     "a limit out of range": ("name: x\n{texts}limits: {{steps: 0}}\n", "limits/steps is 0"),

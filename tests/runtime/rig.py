@@ -21,6 +21,7 @@ from devassist.runtime.clock import SystemClock
 from devassist.runtime.driver import Driver
 from devassist.runtime.history import History
 from devassist.runtime.local_bus import LocalBus
+from devassist.runtime.people import People
 from devassist.runtime.perform import Performer
 from devassist.runtime.service import Service
 from devassist.runtime.starting import Bounds, Starter, StartRun
@@ -44,6 +45,7 @@ class Rig:
     bus: LocalBus
     driver: Driver
     starter: Starter
+    people: People
 
     def start_run(self, message: str = "hi", conversation: str | None = None, **changes: Any) -> StartRun:
         request = Request(user="alice", route="agent", route_reason="test")
@@ -81,7 +83,8 @@ def build(
         fallbacks=tuple(fallbacks or ()),
     )  # fmt: skip
     starter = Starter(vault, clock, bounds or Bounds())
-    return Rig(service, journal, vault, registry, replace(base, **definition), bus, driver, starter)
+    people = People(journal, journal, vault, clock, SchemaChecker(), service.wake)
+    return Rig(service, journal, vault, registry, replace(base, **definition), bus, driver, starter, people)
 
 
 @asynccontextmanager

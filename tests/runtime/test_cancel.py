@@ -16,6 +16,7 @@ from devassist.core.scope import Scope
 from devassist.core.signals import ApprovalGiven, CancelRequested
 from devassist.core.states import State
 from devassist.core.tooling import ToolSpec
+from devassist.ports.tools import CallContext
 from devassist.runtime.view import RunView
 from devassist.tools.registry import Tool
 from tests.runtime.read import Recording, head, kinds, of, parked, signal
@@ -116,6 +117,33 @@ async def test_while_a_tool_works_in_a_thread() -> None:
         await until(ended.is_set)
         await asyncio.sleep(0.01)
         assert (await made.service.view(USER, stream)).placed == view.placed
+
+
+@pytest.mark.parametrize("pooled", [True, False])
+async def test_while_a_search_runs_in_a_thread(pooled: bool) -> None:
+    """In a pool or in a thread of its own: the search is told, ends, and asks for nothing more (C10)."""
+    asked, ended = [0], threading.Event()
+
+    def search(text: str, context: CallContext) -> str:
+        while not context.cancelled.wait(0.01):
+            asked[0] += 1
+        ended.set()
+        return "too late"
+
+    async def in_a_pool(text: str, context: CallContext) -> str:
+        return await asyncio.to_thread(search, text, context)
+
+    handler: Callable[..., Any] = in_a_pool if pooled else search
+    model = Watched([call("search"), final()])
+    async with rig(model, [Tool(ToolSpec("search", "Searches.", TEXT, None, "pure", timeout_s=600), handler)]) as made:
+        stream = await begun(made, lambda: asked[0] > 2)
+        view = await cancelled(made, stream)
+        await until(ended.is_set)
+        stood = asked[0]
+        await asyncio.sleep(0.05)
+        assert (asked[0], len(model.requests), model.running) == (stood, 1, 0)
+        assert (await made.service.view(USER, stream)).placed == view.placed
+    assert [c.closing for c in of(view, CallClosed)] == ["cancelled"]
 
 
 async def test_while_it_waits_out_a_provider() -> None:

@@ -9,10 +9,9 @@ from typing import Any
 from devassist.core.chain import PUBLIC_DOMAIN
 from devassist.core.codec import b64
 from devassist.core.event_codec import encode
+from devassist.core.event_parts import DecidedCall, Limits
 from devassist.core.events import (
-    DecidedCall,
     Event,
-    Limits,
     ModelIntended,
     ModelReplied,
     RunFinished,

@@ -13,6 +13,7 @@ import pytest
 
 from devassist.core.errors import Unavailable
 from devassist.core.tooling import Effect, ToolFailure, ToolResult, ToolUnknown
+from devassist.ports.tools import CallContext
 from devassist.tools.registry import ToolRegistry
 from tests.tools.probe import CONTEXT, ONE_TEXT, SCOPE, call, make
 
@@ -59,6 +60,41 @@ async def test_cancelling_a_call_reaches_the_handler_and_propagates(threaded: bo
         await task
     release.set()
     assert threaded or cancelled.is_set()
+
+
+@pytest.mark.parametrize("how", ["thread", "pool", "loop"])
+@pytest.mark.parametrize("why", ["timeout", "cancel", "result"])
+async def test_a_handler_can_see_that_nobody_waits_any_more(how: str, why: str) -> None:
+    """After a timeout or a cancel ``context.cancelled`` is set, so that a thread can end; after a result it is not."""
+    given = CallContext("t", "c", 1, 1)
+    begun, seen = threading.Event(), threading.Event()
+
+    def work(context: CallContext) -> bool:
+        begun.set()
+        if why != "result" and context.cancelled.wait(30):
+            seen.set()
+        return context.cancelled.is_set()
+
+    async def pooled(context: CallContext) -> bool:
+        return await asyncio.to_thread(work, context)
+
+    async def looped(context: CallContext) -> bool:
+        begun.set()
+        await asyncio.sleep(0 if why == "result" else 30)
+        return context.cancelled.is_set()
+
+    handler: Callable[..., Any] = {"thread": work, "pool": pooled, "loop": looped}[how]
+    registry = ToolRegistry([make(handler, effect="pure", timeout_s=0.05 if why == "timeout" else 30)])
+    task = asyncio.create_task(registry.call(SCOPE, "probe", {}, given))
+    if why == "result":
+        assert await task == ToolResult(False)
+        return
+    await asyncio.to_thread(begun.wait, 10)
+    if why == "cancel":
+        task.cancel()
+    await asyncio.wait([task])
+    assert given.cancelled.is_set()
+    assert how == "loop" or await asyncio.to_thread(seen.wait, 10)
 
 
 async def test_a_result_in_hand_is_kept_although_the_time_is_over() -> None:

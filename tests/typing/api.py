@@ -5,18 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, assert_type
 
-from devassist.core.decide import Command, decide
+from devassist.core.commands import Command
+from devassist.core.decide import decide
 from devassist.core.events import Event
-from devassist.core.scope import Scope
+from devassist.core.run_state import RunState
+from devassist.core.scope import SYSTEM, Scope
 from devassist.core.tooling import ToolOutcome, ToolSpec
-from devassist.core.transitions import RunState, apply, fold
+from devassist.core.transitions import apply, fold
 from devassist.llm.extractive import Extractive
 from devassist.llm.openai_compat import OpenAICompatible
 from devassist.llm.scripted import Scripted
+from devassist.ports.access import ApiKey, ApiKeys
 from devassist.ports.journal import Feed, Heads, Inspector, Journal, Record
 from devassist.ports.model import Model
 from devassist.ports.tools import ArgumentChecker, CallContext, ToolBox
 from devassist.ports.vault import Vault
+from devassist.store.api_keys import FileApiKeys, MemoryApiKeys
 from devassist.store.memory_journal import MemoryJournal
 from devassist.store.sqlite_journal import SqliteJournal
 from devassist.store.vault import FileVault, MemoryVault
@@ -42,6 +46,8 @@ async def tools(scope: Scope, context: CallContext) -> None:
 
 async def stores(path: Path) -> None:
     vaults: tuple[Vault, ...] = (MemoryVault(), FileVault(path))
+    keys: tuple[ApiKeys, ...] = (MemoryApiKeys(), FileApiKeys(path))
+    assert_type(await keys[0].list(SYSTEM), list[ApiKey])
     journal = await SqliteJournal.open(path, vaults[0])
     journals: tuple[Journal, ...] = (journal, MemoryJournal(vaults[0]))
     heads: tuple[Heads, ...] = (journal, MemoryJournal(vaults[0]))

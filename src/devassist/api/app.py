@@ -12,9 +12,10 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.types import ASGIApp
 
-from devassist.api import routes_admin, routes_meta, routes_runs, routes_static
+from devassist.api import routes_admin, routes_meta, routes_people, routes_runs, routes_static
 from devassist.api.edge import BodyTooLarge, Edge, on_too_large
 from devassist.api.problems import install
+from devassist.api.refusals import Refusals
 from devassist.api.schemas import ChatRequest
 from devassist.config import Settings
 from devassist.runtime.services import Services
@@ -31,9 +32,12 @@ def create_app(settings: Settings, opener: Opener) -> ASGIApp:
         services = await opener()
         app.state.services = services
         edge.metrics = services.metrics
+        edge.refusals = refusals = Refusals(services)
+        refusals.start()
         try:
             yield
         finally:
+            await refusals.close()
             await services.close()
 
     app = FastAPI(
@@ -42,7 +46,8 @@ def create_app(settings: Settings, opener: Opener) -> ASGIApp:
     app.state.max_body = settings.max_body_bytes
     install(app)
     app.add_exception_handler(BodyTooLarge, on_too_large)
-    for router in (routes_runs.router, routes_admin.router, routes_meta.router, routes_static.router(settings.web_dir)):
+    pages = routes_static.router(settings.web_dir)
+    for router in (routes_runs.router, routes_people.router, routes_admin.router, routes_meta.router, pages):
         app.include_router(router)
     app.openapi = partial(_document, app)
     edge = Edge(app, max_body=settings.max_body_bytes, allowed_hosts=frozenset(settings.allowed_hosts))
@@ -50,11 +55,14 @@ def create_app(settings: Settings, opener: Opener) -> ASGIApp:
 
 
 def _document(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document. Bodies are read by hand, so FastAPI does not know the model of the request."""
+    """The OpenAPI document. Bodies are read by hand, so FastAPI does not know the models of requests."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, routes=app.routes)
-        request = ChatRequest.model_json_schema(ref_template=_REF)
-        parts: dict[str, Any] = request.pop("$defs", {})
-        document["components"]["schemas"] |= {**parts, "ChatRequest": request}
+        for model in (ChatRequest, *routes_people.BODIES):
+            body = model.model_json_schema(ref_template=_REF)
+            parts: dict[str, Any] = body.pop("$defs", {})
+            document["components"]["schemas"] |= {**parts, model.__name__: body}
+        document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{}, {"key": []}]  # without one, as long as no key was ever made
         app.openapi_schema = document
     return app.openapi_schema

@@ -11,7 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from devassist.api.problems import problem
+from devassist.api.problems import CODE, problem
+from devassist.api.refusals import COUNTED, Refusals
 from devassist.core.setting_values import is_loopback
 from devassist.ports.metrics import Metrics
 
@@ -28,6 +29,7 @@ class Edge:
     def __init__(self, app: ASGIApp, *, max_body: int, allowed_hosts: frozenset[str]) -> None:
         self._app, self._max_body = app, max_body
         self.metrics: Metrics | None = None
+        self.refusals: Refusals | None = None
         self._hosts = allowed_hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -57,6 +59,8 @@ class Edge:
             path = getattr(route, "path", "unmatched")
             if self.metrics is not None:
                 self.metrics.request(path, scope["method"], status, perf_counter() - started)
+            if status in COUNTED and self.refusals is not None:
+                self.refusals.note(scope, status)
 
     def _refuse(self, scope: Scope, headers: dict[bytes, bytes]) -> ASGIApp | None:
         host = headers.get(b"host", b"").decode("latin-1").lower()
@@ -78,6 +82,7 @@ class Edge:
     def _no(self, scope: Scope, status: int, code: str, title: str, said: str) -> ASGIApp:
         detail = f"{said}; add its host to DEVASSIST_ALLOWED_HOSTS to serve it"
         found = {"instance": scope["path"], "request_id": scope["devassist.request_id"]}
+        scope[CODE] = code
         return problem(status, code, title, detail, **found)
 
 

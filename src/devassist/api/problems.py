@@ -14,11 +14,13 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from devassist.core.errors import DevAssistError, Overloaded
+from devassist.core.errors import DevAssistError, Overloaded, Unauthorised
 
 log = logging.getLogger("devassist.api")
 
 MEDIA_TYPE = "application/problem+json"
+CODE = "devassist.code"
+"""Where the request's ASGI scope has the code of the error that it was answered with."""
 MOST_ERRORS = 20
 """Findings that one problem lists; ``detail`` says how many there are."""
 _MOST_SHOWN = 200
@@ -27,7 +29,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
         "description": HTTPStatus(status).phrase,
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
-    for status in (400, 404, 409, 413, 422, 429, 503)
+    for status in (400, 401, 403, 404, 409, 413, 422, 429, 503)
 }
 """How every route's refusals stand in the OpenAPI document."""
 _CODES = {
@@ -70,7 +72,10 @@ def pointer(parts: Sequence[int | str]) -> str:
 
 def of_error(request: Request, error: DevAssistError) -> Response:
     headers: dict[str, str] = {}
-    if isinstance(error, Overloaded):
+    request.scope[CODE] = error.code
+    if isinstance(error, Unauthorised):
+        headers["WWW-Authenticate"] = 'Bearer realm="DevAssist"'
+    elif isinstance(error, Overloaded):
         headers["Retry-After"] = str(error.retry_after_s)
     elif error.status == 503:
         headers["Retry-After"] = "1"

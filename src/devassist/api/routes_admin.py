@@ -10,19 +10,21 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from devassist.api.auth import identity
+from devassist.api.auth import administrator
 from devassist.api.problems import RESPONSES
 from devassist.api.routes_runs import JsonResponse, answer_of, services, trace
 from devassist.core.codec import MAX_INT
 from devassist.core.definition import Definition
-from devassist.core.errors import Forbidden, InvalidRequest
-from devassist.core.events import RunStarted
+from devassist.core.errors import InvalidRequest
+from devassist.core.events import RunFinished, RunStarted
 from devassist.core.graph import mermaid
 from devassist.core.ids import first_at, time_of
 from devassist.core.scope import Scope
+from devassist.core.signals import SIGNALS, Fact
 from devassist.core.states import STATUS, State
 from devassist.ports.decision_log import LogPage, LogQuery
 from devassist.ports.journal import Head, HeadQuery, Record
+from devassist.runtime.people import names_of
 from devassist.runtime.services import Services
 from devassist.runtime.view import decoded, texts_of
 
@@ -30,18 +32,11 @@ router = APIRouter(prefix="/admin", responses=RESPONSES)
 _STATES = {"succeeded": ("FINAL_ANSWER",), "failed": ("ERROR",), "cancelled": ("ABORTED",),
            "awaiting_approval": ("AWAIT_APPROVAL",), "waiting": ("WAIT", "INIT"),
            "running": ("LLM_DECIDE", "TOOL_EXECUTE")}  # fmt: skip
+_ANSWERED = _STATES["succeeded"]
 _PREVIEW = 200
 _MOST_PAGES = 50
 Millis = Annotated[int, Query(ge=0, lt=2**48)]
 Position = Annotated[int, Query(ge=-1, le=MAX_INT)]
-
-
-def administrator(request: Request) -> Scope:
-    """Raises Forbidden for anyone else."""
-    scope = identity(request)
-    if not scope.is_admin:
-        raise Forbidden("this needs the role admin")
-    return scope
 
 
 @router.get("/agent-traces")
@@ -53,20 +48,23 @@ async def traces(
     since_ms: Millis | None = None,
     until_ms: Millis | None = None,
     q: str | None = None,
+    degraded: str | None = None,
     before: str | None = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Response:
     """Runs, newest first; ``next`` is the ``before`` of the next page. ``q`` searches all texts of the runs: those that
-    hold its words, by their newest hit. All filters must hold."""
+    hold its words, by their newest hit. ``degraded`` (1, or a code) leaves those whose answer was marked. All filters
+    must hold."""
     s, scope = services(request), administrator(request)
     if status is not None and status not in _STATES:
         raise InvalidRequest(f"status must be one of {', '.join(_STATES)}", errors=(("/query/status", "unknown"),))
-    if q is not None:
+    if q is not None or degraded is not None:
         query = LogQuery(
-            text=q, user_id=user, conversation_id=conversation_id, after=before, limit=limit,
+            text=q, degraded=degraded if q is None else None, user_id=user, conversation_id=conversation_id,
+            after=before, limit=limit,
             since=None if since_ms is None else since_ms * 1000, until=None if until_ms is None else until_ms * 1000,
         )  # fmt: skip
-        return JsonResponse(await _search(s, scope, query, status))
+        return JsonResponse(await _search(s, scope, query, status, degraded))
     actor = None if user is None else await s.vault.find(scope, "user", user) or bytes(16)
     bound = trace(before) if before else first_at(until_ms * 1000) if until_ms is not None else None
     query = HeadQuery(
@@ -79,7 +77,9 @@ async def traces(
     return JsonResponse({"traces": rows, "next": following, "lag": 0})
 
 
-async def _search(s: Services, scope: Scope, query: LogQuery, status: str | None) -> dict[str, Any]:
+async def _search(
+    s: Services, scope: Scope, query: LogQuery, status: str | None, degraded: str | None
+) -> dict[str, Any]:  # fmt: skip
     """Pages of hits are as long as traces are still wanted, so that a page's end is never in the middle of one."""
     found: dict[str, dict[str, Any]] = {}
     seen: set[str | None] = {None}
@@ -92,6 +92,10 @@ async def _search(s: Services, scope: Scope, query: LogQuery, status: str | None
             if name in seen or not await _is_newest(s, scope, query, row):
                 continue
             seen.add(name)
+            if query.degraded != degraded:
+                marked = LogQuery(trace_id=name, degraded=degraded, limit=1)
+                if not (await _log_page(s, scope, marked)).rows:
+                    continue
             head = await s.heads.head(scope, bytes.fromhex(name))
             if status is None or head.state in _STATES[status]:
                 found[name] = await trace_row(s, scope, head)
@@ -117,6 +121,8 @@ async def trace_row(s: Services, scope: Scope, head: Head) -> dict[str, Any]:
     names = await s.vault.load(frozenset({bytes.fromhex(started.actor)}))
     name = names.get(bytes.fromhex(started.actor))
     message = texts.get(started.message)
+    last = await s.journal.read(scope, head.stream, head.head_seq - 1, 1) if head.state in _ANSWERED else []
+    finished = decoded(last)[0][0] if last else None
     definition = texts.get(started.definition)
     return {
         "trace_id": head.stream.hex(),
@@ -130,6 +136,7 @@ async def trace_row(s: Services, scope: Scope, head: Head) -> dict[str, Any]:
         "started_at_ms": time_of(head.stream) // 1000,
         "events": head.head_seq + 1,
         "replaces": started.replaces,
+        "degraded": list(finished.degraded) if isinstance(finished, RunFinished) else [],
         "erased": message is None,
     }
 
@@ -148,20 +155,29 @@ async def trace_detail(
     limit: Annotated[int, Query(ge=1, le=1000)] = 500,
     first_step: Annotated[int, Query(ge=0, le=MAX_INT)] = 0,
 ) -> Response:
-    """One run: steps (a page from number ``first_step`` on), raw events (a page from ``after`` on), graph, and
-    verification."""
+    """One run: steps (a page from number ``first_step`` on), raw events (a page from ``after`` on), what was noted of
+    it after its end, graph, and verification. ``actor_name`` says who sent a signal or noted something."""
     s, scope = services(request), administrator(request)
     stream = trace(trace_id)
     view = await s.service.view(scope, stream)
     records = await s.journal.read(scope, stream, after, limit + 1)
     page = records[:limit]
     report = await s.auditor.verify(scope, stream)
+    notes = await s.people.notes(scope, stream)
+    told = [json.loads(r.body) for r in page if r.kind in SIGNALS]
+    actors = {body["actor"] for body in told if "actor" in body} | {e.actor for e, _, _ in notes if isinstance(e, Fact)}
+    names = await names_of(s.vault, actors)
     answer, next_step = answer_of(view, admin=True, first=first_step)
     return JsonResponse(
         {
             **answer,
             "next_step": next_step,
-            "events": [event_row(r) for r in page],
+            "events": [event_row(r, names) for r in page],
+            "notes": [
+                {"at_us": at, "name": e.name, "actor_name": names.get(e.actor), "data": dict(e.data)}
+                for e, _, at in notes
+                if isinstance(e, Fact)
+            ],
             "next_after": page[-1].seq if len(records) > limit else None,
             "graph": mermaid(view.events, view.text),
             "verification": asdict(report),
@@ -169,11 +185,12 @@ async def trace_detail(
     )
 
 
-def event_row(record: Record) -> dict[str, Any]:
-    """A stored event: its place, its body as JSON, its hash."""
+def event_row(record: Record, names: Mapping[str, str]) -> dict[str, Any]:
+    """A stored event: its place, its body as JSON, its hash; and by whom, where it is a signal."""
+    body = json.loads(record.body)
+    who = {"actor_name": names.get(body["actor"])} if record.kind in SIGNALS and "actor" in body else {}
     return {
-        "seq": record.seq, "at_us": record.at, "kind": record.kind, "body": json.loads(record.body),
-        "hash": record.hash.hex(),
+        "seq": record.seq, "at_us": record.at, "kind": record.kind, "body": body, "hash": record.hash.hex(), **who,
     }  # fmt: skip
 
 
@@ -184,6 +201,7 @@ async def decision_log(
     kind: str | None = None,
     state: str | None = None,
     error_code: str | None = None,
+    degraded: str | None = None,
     tool_name: str | None = None,
     user_id: str | None = None,
     conversation_id: str | None = None,
@@ -196,12 +214,13 @@ async def decision_log(
     oldest_first: bool = False,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> Response:
-    """Rows of the decision log; every column filters. ``since`` and ``until`` are microseconds since the epoch."""
+    """Rows of the decision log; every column filters. ``since`` and ``until`` are microseconds since the epoch;
+    ``degraded`` is 1 for all answers that were marked, or a code."""
     s, scope = services(request), administrator(request)
     query = LogQuery(
-        trace_id=trace_id, kind=kind, state=state, error_code=error_code, tool_name=tool_name, user_id=user_id,
-        conversation_id=conversation_id, agent=agent, step=step, since=since, until=until, text=text, after=after,
-        oldest_first=oldest_first, limit=limit,
+        trace_id=trace_id, kind=kind, state=state, error_code=error_code, degraded=degraded, tool_name=tool_name,
+        user_id=user_id, conversation_id=conversation_id, agent=agent, step=step, since=since, until=until, text=text,
+        after=after, oldest_first=oldest_first, limit=limit,
     )  # fmt: skip
     page = await _log_page(s, scope, query)
     return JsonResponse({"rows": page.rows, "next": page.next, "lag": page.lag})

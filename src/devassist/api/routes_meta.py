@@ -7,14 +7,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import PlainTextResponse, Response
 
-from devassist.api.auth import identity
+from devassist.api.auth import administrator, identity
 from devassist.api.problems import RESPONSES, problem, request_id
 from devassist.api.routes_admin import trace_row
 from devassist.api.routes_runs import JsonResponse, services
-from devassist.core.errors import ConversationNotFound, DevAssistError
+from devassist.core.errors import ConversationNotFound, DevAssistError, HeldStart
 from devassist.core.events import RunFinished, RunStarted
 from devassist.core.scope import SYSTEM
 from devassist.ports.journal import Head, HeadQuery
+from devassist.runtime.held import said
 from devassist.runtime.view import decoded, texts_of
 
 router = APIRouter(responses=RESPONSES)
@@ -30,7 +31,8 @@ async def livez() -> Response:
 @router.head("/readyz", include_in_schema=False)
 @router.get("/readyz")
 async def readyz(request: Request) -> Response:
-    """Whether it takes new runs: the journal answers and nothing is shutting down; 503 otherwise."""
+    """Whether it takes new runs: the journal answers, nothing is shutting down, and the start is not held; 503
+    otherwise."""
     s = services(request)
     checks: dict[str, Any] = {"journal": "ok", "draining": s.service.draining, "model": s.model}
     try:
@@ -38,11 +40,17 @@ async def readyz(request: Request) -> Response:
         await s.heads.list(SYSTEM, HeadQuery(limit=1))
     except DevAssistError as error:
         checks["journal"] = error.detail
-    if checks["journal"] == "ok" and not s.service.draining:
+    rewind = s.hold.gate.rewind
+    fine = checks["journal"] == "ok" and not s.service.draining
+    if fine and rewind is None:
         return JsonResponse({"status": "ok", **checks})
-    code = "draining" if s.service.draining else "unavailable"
+    code, detail = "unavailable", "It takes no new runs now; try again in a moment."
+    if s.service.draining:
+        code = "draining"
+    elif fine and rewind is not None:
+        code, detail = HeldStart.code, said(rewind)
     return problem(
-        503, code, "Not ready", "It takes no new runs now; try again in a moment.", instance=request.url.path,
+        503, code, "Not ready", detail, instance=request.url.path,
         request_id=request_id(request), headers={"Retry-After": "1"}, more=checks,
     )  # fmt: skip
 
@@ -56,7 +64,8 @@ async def health(request: Request) -> Response:
 
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(request: Request) -> Response:
-    """Prometheus text format."""
+    """Prometheus text format; for administrators."""
+    administrator(request)
     body, media_type = services(request).metrics.render()
     return Response(body, media_type=media_type)
 
@@ -64,11 +73,13 @@ async def metrics(request: Request) -> Response:
 @router.get("/agents")
 async def agents(request: Request) -> Response:
     """The declared agents."""
+    identity(request)
     rows: list[dict[str, Any]] = [
         {
             "name": a.name,
             "description": {"zh": a.description.zh, "en": a.description.en},
             "tools": a.tools if isinstance(a.tools, str) else list(a.tools),
+            "approval": a.approval if isinstance(a.approval, str) else list(a.approval),
             "release": a.released,
             "grounded": a.grounded,
             "origin": a.origin,
@@ -81,10 +92,12 @@ async def agents(request: Request) -> Response:
 @router.get("/tools")
 async def tools(request: Request) -> Response:
     """The registered tools with their schemas and effect classes."""
+    identity(request)
     rows = [
         {
             "name": t.name, "description": t.description, "parameters": t.parameters, "result": t.result,
             "effect": t.effect, "timeout_s": t.timeout_s, "permission": t.permission,
+            "needs_approval": t.needs_approval,
         }
         for t in services(request).tools.specs()
     ]  # fmt: skip

@@ -6,16 +6,17 @@ import asyncio
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import orjson
 from fastapi import APIRouter, Query, Request
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from devassist.api.auth import identity
+from devassist.api.auth import admitted, identity
 from devassist.api.problems import RESPONSES, pointed
+from devassist.api.refusals import ASKED
 from devassist.api.schemas import Answer, ChatRequest
 from devassist.api.sse import RunStream
 from devassist.core.codec import MAX_INT
@@ -25,9 +26,12 @@ from devassist.core.graph import mermaid
 from devassist.core.scope import Scope as CallerScope
 from devassist.core.steps import admin_only
 from devassist.core.view import summary
-from devassist.runtime.service import Started
+from devassist.runtime.ownership import own_head
 from devassist.runtime.services import Services
+from devassist.runtime.starting import Started
 from devassist.runtime.view import RunView
+
+Body = TypeVar("Body", bound=BaseModel)
 
 router = APIRouter(responses=RESPONSES)
 STEPS_PAGE = 500
@@ -105,9 +109,10 @@ def answered(
     return JsonResponse(answer, headers={**link, **(headers or {})})
 
 
-async def _body(request: Request) -> ChatRequest:
+async def read_body(request: Request, model: type[Body]) -> Body:
+    """The body as ``model`` has it. Raises InvalidRequest, which never holds the input."""
     try:
-        return ChatRequest.model_validate_json(await request.body())
+        return model.model_validate_json(await request.body())
     except ValidationError as error:
         found = pointed(error)
         raise InvalidRequest(
@@ -118,7 +123,8 @@ async def _body(request: Request) -> ChatRequest:
 
 async def _begin(request: Request, where: Literal["chat", "agent"], stream: bool) -> Response:
     s, scope = services(request), identity(request)
-    body = await _body(request)
+    body = await read_body(request, ChatRequest)
+    request.scope[ASKED] = body.replaces
     key = request.headers.get("idempotency-key")
     if key is not None and not 1 <= len(key) <= _KEY_LENGTH:
         raise InvalidRequest(f"Idempotency-Key must be 1 to {_KEY_LENGTH} characters")
@@ -126,7 +132,7 @@ async def _begin(request: Request, where: Literal["chat", "agent"], stream: bool
     started = await s.service.start(scope, start)
     headers = {} if started.created else {"Idempotent-Replay": "true"}
     if stream:
-        return _stream(s, started, admin=scope.is_admin)
+        return _stream(request, s, started, admin=scope.is_admin)
     try:
         view = await s.service.wait(scope, started.stream)
     except Draining:  # the run exists and goes on after the restart, so this is no 503
@@ -134,13 +140,14 @@ async def _begin(request: Request, where: Literal["chat", "agent"], stream: bool
     return answered(view, scope, headers=headers)
 
 
-def _stream(s: Services, started: Started, *, admin: bool) -> Response:
+def _stream(request: Request, s: Services, started: Started, *, admin: bool) -> Response:
     headers = () if started.created else ((b"idempotent-replay", b"true"),)
     return AsgiResponse(
         RunStream(
-            s.service, started.stream, admin=admin, watching=started.created, driven=started.driven, headers=headers
+            s.service, started.stream, admin=admin, watching=started.created, driven=started.driven, headers=headers,
+            admitted=admitted(request),
         )
-    )
+    )  # fmt: skip
 
 
 @router.post("/chat", response_model=Answer, responses=_STREAM, openapi_extra=_BODY)
@@ -172,9 +179,7 @@ async def events(request: Request, trace_id: str, after: str | None = None) -> R
     """
     s, scope = services(request), identity(request)
     stream = trace(trace_id)
-    head = await s.heads.head(scope, stream)
-    if head.kind != "run":
-        raise RunNotFound(f"no run {trace_id}")
+    head = await own_head(s.heads, s.vault, scope, stream)
     given = request.headers.get("last-event-id") or after or "-1"
     readable = _POSITION.fullmatch(given) is not None and int(given) <= head.head_seq
     position = int(given) if readable else -1
@@ -183,9 +188,10 @@ async def events(request: Request, trace_id: str, after: str | None = None) -> R
         return Response(status_code=204)
     return AsgiResponse(
         RunStream(
-            s.service, stream, after=position, admin=scope.is_admin, driven=head.driving or closed, resync=not readable
+            s.service, stream, after=position, admin=scope.is_admin, driven=head.driving or closed, resync=not readable,
+            admitted=admitted(request),
         )
-    )
+    )  # fmt: skip
 
 
 @router.post("/runs/{trace_id}/cancel", response_model=Answer)

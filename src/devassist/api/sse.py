@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import Any
 
@@ -39,6 +39,7 @@ _KEEP_CHARS = 1_000_000
 class RunStream:
     """An ASGI response that follows a run. ``after`` is the position that the reader has already; ``watching``: the
     run's topic on the bus is already counted for this reader. ``driven``: whether a run in INIT has its turn.
+    ``admitted``: whether the reader may still read; asked every second.
 
     A reader costs no more than a batch of events and one chunk, however long the run and however slow the reader:
     nothing is read or made until what came before is sent.
@@ -47,8 +48,10 @@ class RunStream:
     def __init__(
         self, service: Service, stream: bytes, *, after: int = -1, admin: bool = False, watching: bool = False,
         driven: bool = True, resync: bool = False, headers: tuple[tuple[bytes, bytes], ...] = (),
+        admitted: Callable[[], bool],
     ) -> None:  # fmt: skip
         self._service, self._stream = service, stream
+        self._admitted, self._asked = admitted, monotonic()
         self._resync, self._headers = resync, headers
         self._texts: dict[str, str] = {}
         self._init: frozenset[str] = frozenset()
@@ -95,7 +98,7 @@ class RunStream:
             first = False
             if live:
                 await self._write(send, b"".join(frame.encode() for frame in live))
-            if self._watcher.ended:
+            if self._watcher.ended or self._is_shut_out():
                 return
             if self._service.draining:
                 await self._write(send, b": the server is restarting, reconnect from the last id\n\n")
@@ -103,6 +106,13 @@ class RunStream:
             version = await self._service.bus.changed(self._stream, version, min(_POLL_S, HEARTBEAT_S))
             if monotonic() - self._written >= HEARTBEAT_S:
                 await self._write(send, b": \n\n")
+
+    def _is_shut_out(self) -> bool:
+        now = monotonic()
+        if now - self._asked < _POLL_S:
+            return False
+        self._asked = now
+        return not self._admitted()
 
     async def _journal(self, send: Send) -> None:
         """Send the messages of what the journal has beyond what was read before."""

@@ -60,7 +60,7 @@ def is_fact(event: Event, command: Command | None) -> bool:
         case ToolReturned(outcome=outcome, code=code):
             return outcome != "unknown" or code not in _CUT
         case RunFailed(code="model_unavailable"):
-            return isinstance(command, CallModel)
+            return isinstance(command, CallModel | Switch)
         case _:
             return event.kind in SIGNALS
 

@@ -12,6 +12,7 @@ from devassist.audit.record import Recorded, definition_text, recorded
 from devassist.core.citations import quotations
 from devassist.core.definition import Definition, Request
 from devassist.core.events import (
+    BreakerSeen,
     CallClosed,
     Event,
     Held,
@@ -117,6 +118,9 @@ class _Story:
     def switched(self, e: ModelSwitched) -> tuple[str, dict[str, Any]]:
         return "model_switched", {"model": e.model, "model_kind": e.model_kind, "reason": e.reason}
 
+    def breaker(self, e: BreakerSeen) -> tuple[str, dict[str, Any]]:
+        return "breaker_open", {"choice": e.choice, "until": e.until}
+
     def called(self, e: ToolIntended) -> tuple[str, dict[str, Any]]:
         self._calls[e.decision, e.call] = e.tool
         return "called", {
@@ -147,7 +151,7 @@ class _Story:
     def approved(self, e: ApprovalGiven) -> tuple[str, dict[str, Any]]:
         return "approval", {
             "actor": self._name(e.actor), "digest": e.digest, "decision": e.decision, "note": self._text(e.note),
-            "args": self._json(e.args),
+            "args": self._json(e.args), "new_digest": e.new_digest,
         }  # fmt: skip
 
     def settled(self, e: SettlementGiven) -> tuple[str, dict[str, Any]]:
@@ -210,7 +214,8 @@ _TELL: dict[type[Any], Callable[[_Story, Any], tuple[str, dict[str, Any]]]] = {
     RunStarted: _Story.asked, ModelIntended: _Story.prompted, ModelReplied: _Story.decided,
     ModelFailed: _Story.model_failed, ModelSwitched: _Story.switched, ToolIntended: _Story.called,
     ToolReturned: _Story.returned, LateOutcome: _Story.returned, CallClosed: _Story.closed, Held: _Story.held,
-    WaitBegun: _Story.waited, CancelRequested: _Story.cancelled, ApprovalGiven: _Story.approved,
+    WaitBegun: _Story.waited, BreakerSeen: _Story.breaker, CancelRequested: _Story.cancelled,
+    ApprovalGiven: _Story.approved,
     SettlementGiven: _Story.settled, RunFinished: _Story.released, RunFailed: _Story.failed,
     RunAborted: _Story.aborted,
 }  # fmt: skip

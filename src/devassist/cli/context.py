@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import IO, Any, Protocol
 
 import click
@@ -13,6 +15,7 @@ import click
 from devassist.config import ModelChoice, Settings, load
 from devassist.core.errors import DevAssistError, RunNotFound, Unavailable
 from devassist.core.scope import Scope
+from devassist.ports.backup import Backups
 from devassist.ports.journal import HeadQuery, Heads
 from devassist.runtime.services import Services
 
@@ -46,6 +49,7 @@ class App:
     """What ``main`` hands to the verbs. ``flags`` are global options by the key of their setting."""
 
     open: Opener
+    files: Callable[[Settings], Backups]
     flags: dict[str, str | None] = field(default_factory=dict[str, str | None])
     url: str | None = None
 
@@ -54,18 +58,24 @@ class App:
         return load({**self.flags, **flags})
 
     @asynccontextmanager
-    async def beside(self) -> AsyncGenerator[Services]:
-        """Services that read, and append signals, beside a running server; they make no directory and ask no model.
+    async def beside(self, journal: Path | None = None, *, make: bool = False) -> AsyncGenerator[Services]:
+        """Services that read, and append signals, beside a running server; they ask no model, and make directories only
+        with ``make``, as a first start would. ``journal``: on this one, which stands alone in a directory, instead of
+        the data directory's.
 
         Raises Unavailable where there is nothing to read.
         """
         settings = self.settings()
-        if not settings.journal_path.exists():
+        if journal is not None:
+            graphs = journal.parent / "graphs"
+            settings = replace(settings, data_dir=journal.parent, journal_path=journal, graphs_dir=graphs)
+        begun = settings.journal_path.exists()
+        if not begun and not make:
             raise Unavailable(
                 f"there is no journal at {settings.journal_path}: nothing has run there yet; "
                 "--data-dir names another directory"
             )
-        if not settings.keys_dir.exists():
+        if begun and not settings.keys_dir.exists():
             raise Unavailable(
                 f"the keys of {settings.journal_path} should be in {settings.keys_dir}, which is missing; "
                 "put it back from its backup, or say where it is with DEVASSIST_KEYS_DIR"
@@ -78,9 +88,20 @@ class App:
             await services.close()
 
 
+def with_services(ctx: click.Context, work: Callable[[Services], Awaitable[int]]) -> None:
+    """Run ``work`` beside a running server and end with its exit code."""
+    app = ctx.ensure_object(App)
+
+    async def main() -> int:
+        async with app.beside() as services:
+            return await work(services)
+
+    ctx.exit(asyncio.run(main()))
+
+
 def exit_code(status: int, code: str) -> int:
     """Of an error: 2 where other words or settings are needed, else 1."""
-    asked_wrongly = status in (400, 404, 413, 422) and code != RunNotFound.code
+    asked_wrongly = status in (400, 401, 404, 413, 422) and code != RunNotFound.code
     return USAGE if asked_wrongly or code == "config_invalid" else FAILED
 
 

@@ -42,7 +42,7 @@ async def _examine(app: App) -> list[Check]:
     except DevAssistError as error:
         return [*found, Check("settings", "fail", error.detail, "correct the setting; the others were not looked at")]
     found += [Check("settings", "ok", "read"), checks.data_dir(settings), checks.keys_dir(settings)]
-    found.append(checks.lock(settings))
+    found += [checks.lock(settings), await checks.rewound(app.files(settings))]
     found.append(await checks.server(settings, app.url or default_url(settings), given=app.url is not None))
     found.append(await checks.model("model", settings.agent_model, settings))
     if settings.chat_model != settings.agent_model:

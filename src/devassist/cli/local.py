@@ -8,7 +8,8 @@ from typing import Any
 from devassist.core.event_codec import refs
 from devassist.core.frames import Watcher
 from devassist.core.scope import SYSTEM
-from devassist.runtime.service import Service, Started
+from devassist.runtime.service import Service
+from devassist.runtime.starting import Started
 from devassist.runtime.view import decoded, texts_of
 
 Message = dict[str, Any]

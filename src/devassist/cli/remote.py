@@ -53,16 +53,17 @@ class Refused(Exception):
 
 
 class Server:
-    """A server at ``url``. Use it as a context manager."""
+    """A server at ``url``, asked with an API key where there is one. Use it as a context manager."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, key: str | None) -> None:
         self.url = url
+        self._headers = {"User-Agent": "devassist-cli", **({"Authorization": f"Bearer {key}"} if key else {})}
         self.trace_id: str | None = None
         self._last: str | None = None
 
     async def __aenter__(self) -> Self:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S)
-        self._session = aiohttp.ClientSession(timeout=timeout, trust_env=False, headers={"User-Agent": "devassist-cli"})
+        self._session = aiohttp.ClientSession(timeout=timeout, trust_env=False, headers=self._headers)
         return self
 
     async def __aexit__(
@@ -126,6 +127,10 @@ class Server:
             return await self._json(lambda: self._get("/readyz"))
         except Refused as error:
             return error.problem
+
+    async def admits(self) -> None:
+        """Nothing where the server serves a caller with this key. Raises Refused, NotReachable, NotOurs."""
+        await self._json(lambda: self._get("/tools"))
 
     async def _get(self, path: str) -> Any:
         async with self._session.get(self.url + path) as answer:

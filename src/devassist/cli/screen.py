@@ -11,6 +11,8 @@ from typing import Any, cast
 import click
 
 from devassist.cli.output import args_text, clean, cut, note, one_line, took
+from devassist.cli.people_text import waits_for
+from devassist.core.degraded import MODEL_SWITCHED
 
 Message = dict[str, Any]
 
@@ -111,16 +113,25 @@ class Screen:
             note("")
 
     def _status(self, message: Message) -> None:
-        self._notes(message["degraded"])
+        self._provider(message)
         for pending in message["pending"]:
             self._close_line()
             if pending["kind"] == "turn":
                 note("waiting: the conversation has an open run, this one comes after it")
-            elif pending["kind"] in ("approval", "settlement"):
-                about = f"{pending['tool_name']} {args_text(pending['tool_args'])}"
-                note(f"waiting for a person ({pending['kind']}): {one_line(about)}")
+        for wait in waits_for(self.trace_id or "", message["pending"]):
+            note(f"waiting for a person ({wait.kind}): {wait.call}\n  {wait.command}")
         if self.status == "awaiting_approval":
             self._summary()
+
+    def _provider(self, message: Message) -> None:
+        """Why and how long the run waits for its model, each time that it does; what will be said of the answer."""
+        timers = [pending for pending in message["pending"] if pending["kind"] == "timer"]
+        why = [each for each in message["degraded"] if timers and each["code"] != MODEL_SWITCHED]
+        self._notes([each for each in message["degraded"] if each not in why])
+        for timer in timers:
+            self._close_line()
+            seconds = (timer["wake_at_ms"] - timer["since_ms"]) / 1000
+            note(f"waiting {seconds:.1f} s" + "".join(f": {one_line(each['detail'])}" for each in why))
 
     def _notes(self, degraded: list[dict[str, str]]) -> None:
         for each in degraded:

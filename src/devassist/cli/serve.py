@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import socket
@@ -16,6 +17,7 @@ from devassist.api.app import create_app
 from devassist.cli.context import App, Stop
 from devassist.cli.machine import bound, lock_holder
 from devassist.config import Settings, check_binding
+from devassist.core.errors import ConfigInvalid
 from devassist.runtime.services import Services
 
 GRACE_S = 10
@@ -29,21 +31,26 @@ GRACE_S = 10
 def command(app: App, host: str | None, port: str | None) -> None:
     """Run the service in the foreground, until Ctrl-C or SIGTERM."""
     settings = app.settings(host=host, port=port)
-    check_binding(settings)
+    check_binding(settings, keys=settings.keys_dir.is_dir())  # where no key store is, nothing is made in vain
     serve(settings, lambda: app.open(settings, drive=True), click.echo)
 
 
 class _Server(uvicorn.Server):
     """Tells the service to stop accepting as soon as the signal comes: uvicorn itself would wait for open streams.
-    ``up`` is called once it listens. A signal that was heeded is no reason to end with an error."""
+    ``up`` is called once it listens. A signal that was heeded is no reason to end with an error; those in ``early``
+    came before there was a server."""
 
-    def __init__(self, config: uvicorn.Config, stop: Callable[[], None], up: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, stop: Callable[[], None], up: Callable[[], None], early: list[int]
+    ) -> None:  # fmt: skip
         super().__init__(config)
-        self._stop, self._up = stop, up
+        self._stop, self._up, self._early = stop, up, early
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if self.started:
+        if self._early:
+            asyncio.get_running_loop().call_soon(self.handle_exit, self._early[0], None)
+        elif self.started:
             self._up()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -68,7 +75,15 @@ async def _serve(
     settings: Settings, opener: Callable[[], Awaitable[Services]], say: Callable[[str], None],
     sockets: list[socket.socket],
 ) -> None:  # fmt: skip
+    # What is being opened drives runs already: it is not killed, but drained like any other.
+    early: list[int] = []
+    signal.signal(signal.SIGTERM, lambda sig, _: early.append(sig))
     services = await opener()
+    try:
+        check_binding(settings, keys=services.access.required)
+    except ConfigInvalid:
+        await services.close()
+        raise
 
     async def opened() -> Services:
         return services
@@ -80,7 +95,7 @@ async def _serve(
         timeout_graceful_shutdown=GRACE_S, lifespan="on", server_header=False, ws="none",
     )  # fmt: skip
     try:
-        await _Server(config, services.service.stop_accepting, lambda: say(up)).serve(sockets)
+        await _Server(config, services.service.stop_accepting, lambda: say(up), early).serve(sockets)
     finally:
         await services.close()
 

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from time import monotonic
 from typing import Any
 
 import click
 
-from devassist.cli.context import FAILED, LOCAL, App, find
+from devassist.cli.context import FAILED, LOCAL, App, find, with_services
 from devassist.cli.machine import lock_holder
 from devassist.cli.output import clean, local_time, note, one_line, out_json, short_time, table
+from devassist.cli.people_text import people_lines
 from devassist.cli.times import moment
-from devassist.cli.trace_text import event_row, listed_row, show_text, trace_row
+from devassist.cli.trace_text import Said, event_row, listed_row, show_text, trace_row
 from devassist.core.graph import mermaid
 from devassist.core.ids import first_at
+from devassist.core.signals import SIGNALS
 from devassist.core.states import CLOSED, STATUS, State
 from devassist.core.view import summary
 from devassist.ports.audit import ReplayReport, Report
 from devassist.ports.journal import HeadQuery
+from devassist.runtime.people import names_of
 from devassist.runtime.services import Services
+from devassist.runtime.view import RunView
 
 _STATES = {status: tuple(str(s) for s in State if STATUS[s] == status) for status in dict.fromkeys(STATUS.values())}
 _STATES["running"] += (str(State.INIT),)  # one whose turn has come; the others are left out again below
@@ -33,21 +36,10 @@ _CANCEL_S = 5.0
 
 @click.group()
 def trace() -> None:
-    """Look at runs, check their evidence, cancel one.
+    """Look at runs, check their evidence, answer or cancel one.
 
     TRACE_ID may be shortened to its first 8 or more digits where those are enough.
     """
-
-
-def _with_services(ctx: click.Context, work: Callable[[Services], Awaitable[int]]) -> None:
-    """Run ``work`` beside a running server and end with its exit code."""
-    app = ctx.ensure_object(App)
-
-    async def main() -> int:
-        async with app.beside() as services:
-            return await work(services)
-
-    ctx.exit(asyncio.run(main()))
 
 
 @trace.command("list")
@@ -86,7 +78,7 @@ def list_(
             note(f"more: --before {heads[limit - 1].stream.hex()}")
         return 0
 
-    _with_services(ctx, work)
+    with_services(ctx, work)
 
 
 def _print_list(rows: list[dict[str, Any]]) -> None:
@@ -123,19 +115,31 @@ def show(ctx: click.Context, trace_id: str, full: bool, events: bool, as_json: b
         else:
             head = await services.heads.head(LOCAL, stream)
             row = await trace_row(services, head)
-            click.echo(show_text(answer, row, view, full=full))
+            click.echo(show_text(answer, row, view, await _people(services, view), full=full))
         return 0
 
-    _with_services(ctx, work)
+    with_services(ctx, work)
+
+
+async def _people(services: Services, view: RunView) -> Said:
+    found = await services.people.questions(LOCAL, view)
+    actors = {actor for event, _, _ in view.placed if (actor := getattr(event, "actor", None)) is not None}
+    names = await names_of(services.vault, actors | {q.answer.actor for q in found.all if q.answer is not None})
+    texts = await services.people.texts(view, found)
+    return Said(found, people_lines(view.placed, found, names, texts.get))
 
 
 async def _print_events(services: Services, stream: bytes, *, as_json: bool) -> None:
-    for record in await services.journal.read(LOCAL, stream):
-        row = event_row(record)
+    records = await services.journal.read(LOCAL, stream)
+    bodies = [json.loads(record.body) for record in records if record.kind in SIGNALS]
+    names = await names_of(services.vault, {body["actor"] for body in bodies if "actor" in body})
+    for record in records:
+        row = event_row(record, names)
         if as_json:
             out_json(row)
             continue
-        click.echo(f"{row['seq']:>4}  {local_time(row['at_us'])}  {row['kind']}  {row['hash'][:16]}")
+        who = f"  by {row['actor_name'] or '(erased)'}" if "actor_name" in row else ""
+        click.echo(f"{row['seq']:>4}  {local_time(row['at_us'])}  {row['kind']}  {row['hash'][:16]}{who}")
         body = {key: value for key, value in row["body"].items() if key not in ("k", "v")}
         click.echo(f"      {clean(json.dumps(body, ensure_ascii=False))}")
 
@@ -152,7 +156,7 @@ def graph(ctx: click.Context, trace_id: str, full: bool) -> None:
         click.echo(mermaid((event for event, _, _ in view.placed), view.text, full=full), nl=False)
         return 0
 
-    _with_services(ctx, work)
+    with_services(ctx, work)
 
 
 @trace.command()
@@ -175,7 +179,7 @@ def verify(ctx: click.Context, trace_id: str | None, every: bool, as_json: bool)
             return 0 if report.ok else FAILED
         return await _verify_all(services, as_json=as_json)
 
-    _with_services(ctx, work)
+    with_services(ctx, work)
 
 
 async def _verify_all(services: Services, *, as_json: bool) -> int:
@@ -219,7 +223,7 @@ def replay(ctx: click.Context, trace_id: str, as_json: bool) -> None:
         out_json(asdict(report)) if as_json else click.echo(_replay_text(report))
         return 0 if report.ok else FAILED
 
-    _with_services(ctx, work)
+    with_services(ctx, work)
 
 
 def _replay_text(report: ReplayReport) -> str:
@@ -263,4 +267,4 @@ def cancel(ctx: click.Context, trace_id: str, as_json: bool) -> None:
             click.echo(f"{row['trace_id']}  asked; it ends when a server drives this data directory")
         return 0
 
-    _with_services(ctx, work)
+    with_services(ctx, work)

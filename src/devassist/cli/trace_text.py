@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from devassist.cli.context import LOCAL
 from devassist.cli.output import args_text, clean, cut, indented, local_time, one_line, took
+from devassist.cli.people_text import settle_with, waits_for
 from devassist.cli.screen import source_text
 from devassist.core.definition import Definition
 from devassist.core.errors import JournalCorrupt
 from devassist.core.events import RunStarted
 from devassist.core.ids import time_of
+from devassist.core.questions import Questions
+from devassist.core.signals import SIGNALS
 from devassist.core.states import STATUS, State
 from devassist.ports.journal import Head, Record
 from devassist.runtime.services import Services
@@ -63,15 +67,23 @@ def status_of(head: Head) -> str:
     return "running" if head.state == "INIT" and head.driving else STATUS[State(head.state)]
 
 
-def event_row(record: Record) -> dict[str, Any]:
-    """A stored event: its place, its body as JSON, its hash."""
+def event_row(record: Record, names: Mapping[str, str]) -> dict[str, Any]:
+    """A stored event: its place, its body as JSON, its hash; and by whom, where it is a signal."""
+    body = json.loads(record.body)
+    who = {"actor_name": names.get(body["actor"])} if record.kind in SIGNALS and "actor" in body else {}
     return {
-        "seq": record.seq, "at_us": record.at, "kind": record.kind, "body": json.loads(record.body),
-        "hash": record.hash.hex(),
+        "seq": record.seq, "at_us": record.at, "kind": record.kind, "body": body, "hash": record.hash.hex(), **who,
     }  # fmt: skip
 
 
-def show_text(answer: dict[str, Any], row: dict[str, Any], view: RunView, *, full: bool) -> str:
+class Said(NamedTuple):
+    """What a run asked of people, and what they said, line by line."""
+
+    found: Questions
+    lines: Sequence[str]
+
+
+def show_text(answer: dict[str, Any], row: dict[str, Any], view: RunView, said: Said, *, full: bool) -> str:
     """The page that ``trace show`` prints; ``answer`` is the answer object, ``row`` that of the list. Unless ``full``
     the beginning of an observation stands for it."""
     meta, usage = answer["meta"], answer["usage"]
@@ -93,6 +105,11 @@ def show_text(answer: dict[str, Any], row: dict[str, Any], view: RunView, *, ful
     lines += ["", "Asked", _text(asked)]
     for step in answer["steps"]:
         lines += ["", *_step(step, 0 if full else _OBSERVATION_LINES)]
+        if step["in_doubt"]:
+            command = settle_with(answer["trace_id"], said.found, step["step_index"], step["call_index"])
+            lines += [f"    {command}"] if command else []
+    if said.lines:
+        lines += ["", "People", *said.lines]
     return "\n".join([*lines, "", *_end(answer)])
 
 
@@ -132,9 +149,10 @@ def _end(answer: dict[str, Any]) -> list[str]:
     error = answer["error"]
     if error is not None:
         lines += [f"Failed        {error['code']}: {one_line(error['detail'])}"]
-    for pending in answer["pending"]:
-        about = one_line(f"{pending['tool_name'] or ''} {args_text(pending['tool_args'])}")
-        lines.append(f"Waits for     {pending['kind']} {about}".rstrip())
+    others = [p["kind"] for p in answer["pending"] if p["kind"] not in ("approval", "settlement")]
+    lines += [f"Waits for     {kind}" for kind in others]
+    for wait in waits_for(answer["trace_id"], answer["pending"]):
+        lines += [f"Waits for     {wait.kind}: {wait.call}", f"{'':14}{wait.command}"]
     if answer["answer"] is not None:
         lines += ["Answer", _text(answer["answer"])]
     elif answer["status"] == "succeeded":

@@ -19,13 +19,18 @@ Value = Literal["closed", "open", "half_open"]
 
 BROKEN = frozenset(
     {
-        "provider_error", "provider_rate_limited", "provider_unreachable", "provider_timeout", "stream_interrupted",
-        "stream_incomplete", "reply_unreadable", "reply_empty_choices", "provider_auth_failed",
-        "provider_quota_exhausted",
+        "provider_error", "provider_unreachable", "provider_timeout", "stream_interrupted", "stream_incomplete",
+        "reply_unreadable", "reply_empty_choices",
     }
 )  # fmt: skip
-"""The failures that say something of the endpoint. What a request was refused for says nothing: a context that was too
-long, a content filter, a malformed request."""
+"""The failures that speak against the endpoint. A refusal of this request or of its sender is an answer like any other:
+a context that was too long, a content filter, a wrong key. It fails one run at once, and should not keep others waiting
+until they hear the same."""
+THROTTLED = "provider_rate_limited"
+"""Speaks against the endpoint where it names a time: until then nobody need ask. Without one each run waits for itself,
+since an endpoint at its limit serves some of those who come."""
+UNTOLD = frozenset({"interrupted", "cancelled", "deadline_exceeded"})
+"""What ended an attempt from our side: of the endpoint nothing was heard."""
 
 
 class Breaker(NamedTuple):
@@ -40,16 +45,21 @@ class Breaker(NamedTuple):
         """After a reply. ``trial``: of the attempt that was let through to try."""
         return self if self._late(trial) else CLOSED
 
-    def failed(self, now: int, retry_after: int = 0, *, trial: bool = False) -> Breaker:
-        """After a failure at ``now``; ``retry_after`` is what the provider asked for (microseconds)."""
+    def failed(
+        self, now: int, retry_after: int = 0, *, throttled: bool = False, trial: bool = False
+    ) -> Breaker:  # fmt: skip
+        """After a failure at ``now``; ``retry_after`` is what the provider asked for (microseconds), which is all that
+        it opens for where it is only ``throttled``."""
+        asked = now + min(retry_after, LONGEST_ASKED_US) if retry_after else 0
         if self._late(trial):
-            return self
+            return self._replace(until=max(self.until, asked)) if self.value == "open" else self
         failures = self.failures + 1
         if not trial and failures < FAILURES:
             return self._replace(failures=failures)
+        if throttled:
+            return Breaker("open", failures, self.openings, max(now, asked))
         pause = min(OPEN_US << min(self.openings, 4), LONGEST_OPEN_US)
-        pause = max(pause, min(retry_after, LONGEST_ASKED_US))
-        return Breaker("open", failures, self.openings + 1, now + pause)
+        return Breaker("open", failures, self.openings + 1, max(now + pause, asked))
 
     def tried(self) -> Breaker:
         """An attempt is let through to try."""
@@ -60,8 +70,8 @@ class Breaker(NamedTuple):
         return self._replace(value="open", until=now) if self.value == "half_open" else self
 
     def _late(self, trial: bool) -> bool:
-        """Whether an outcome is of an attempt that was under way when it opened. That tells nothing new: long replies
-        of a provider that takes no new requests still come to their end."""
+        """Whether an outcome is of an attempt that was under way when it opened. Alone a wish to wait longer is news
+        then: long replies of a provider that takes no new requests still come to their end."""
         return self.value == "open" or (self.value == "half_open" and not trial)
 
 

@@ -30,7 +30,9 @@ def link(stream: bytes, seq: int, at: int, prev_hash: bytes, body: bytes) -> byt
 
 def commit(salt: bytes, text: bytes) -> bytes:
     """The 32-byte reference of a payload."""
-    return sha256(_PAYLOAD + salt + text).digest()
+    hashed = sha256(_PAYLOAD + salt)
+    hashed.update(text)  # not joined first: a text may be of many megabytes
+    return hashed.digest()
 
 
 class Salts:

@@ -105,7 +105,7 @@ def _call(state: RunState, index: int, c: CallState) -> Command | None:
         return _approval(state, index, c)
     if not _in_time(state):
         return _close(index, c, "not_run", "deadline_exceeded")
-    if _needs_person(state, c):
+    if c.answer is not None or _needs_person(state, c):  # what was rejected stays so, whatever else is settled since
         return _approval(state, index, c)
     return CallTools((index,))
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from devassist.core.events import RETRY_2, Event, ModelReplied, ModelSwitched, RunStarted
+from devassist.core.events import RETRY_2, Event, ModelFailed, ModelIntended, ModelReplied, ModelSwitched, RunStarted
+from devassist.core.transitions import OVERFLOW
 
 MODEL_SWITCHED = "model_switched"
 """Another model than the agent's own was used."""
+PROMPT_SHORTENED = "prompt_shortened"
+"""The model's context did not hold the prompt, so less was put into it than the agent's budget allows."""
 UNSTRUCTURED = "unstructured"
 """The model did not keep to the reply format."""
 
@@ -19,6 +22,19 @@ def degradations(
     ``retry2`` kept no others."""
     if RETRY_2 not in started.flags:
         return released
-    codes = [MODEL_SWITCHED] if any(isinstance(event, ModelSwitched) for event in events) else []
-    codes += [UNSTRUCTURED] if reply.unstructured else []
-    return tuple(dict.fromkeys((*codes, *released)))
+    return tuple(dict.fromkeys((*_of_models(events), *([UNSTRUCTURED] if reply.unstructured else ()), *released)))
+
+
+def _of_models(events: Iterable[Event]) -> list[str]:
+    switched = overflowed = shortened = False
+    for event in events:
+        match event:
+            case ModelSwitched():
+                switched, overflowed, shortened = True, False, False
+            case ModelFailed(code=code) if code == OVERFLOW:
+                overflowed = True
+            case ModelIntended():
+                shortened = overflowed
+            case _:
+                pass
+    return [MODEL_SWITCHED] * switched + [PROMPT_SHORTENED] * shortened

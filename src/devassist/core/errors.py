@@ -98,6 +98,13 @@ class Forbidden(CallerError):
     status = 403
 
 
+class ToolForbidden(Forbidden):
+    """The tool needs a right that the caller does not have."""
+
+    code = "tool_forbidden"
+    title = "The tool needs another right"
+
+
 class NotFound(CallerError):
     code = "not_found"
     title = "Not found"
@@ -129,10 +136,34 @@ class ConversationNotFound(NotFound):
     title = "No such conversation"
 
 
+class ApprovalNotFound(NotFound):
+    code = "approval_not_found"
+    title = "The run asks for no such approval"
+
+
+class DoubtNotFound(NotFound):
+    code = "doubt_not_found"
+    title = "No such call of the run was in doubt"
+
+
 class Conflict(CallerError):
     code = "conflict"
     title = "Conflict"
     status = 409
+
+
+class AlreadyDecided(Conflict):
+    """Somebody answered before, and otherwise; ``detail`` says what."""
+
+    code = "already_decided"
+    title = "It was decided otherwise"
+
+
+class NotWaiting(Conflict):
+    """The run asked, and waits for that answer no more."""
+
+    code = "not_waiting"
+    title = "The run does not wait for this"
 
 
 class ToolExists(Conflict):
@@ -282,6 +313,15 @@ class HeldStart(ServiceFault):
     code = "held"
     title = "Held after a rewind of the journal"
     status = 503
+
+
+class SandboxUnavailable(ServiceFault):
+    """No program can be run now: a fault of the service, never shown to a model as a program's output."""
+
+    code = "sandbox_unavailable"
+    title = "No sandbox is available"
+    status = 503
+    retryable = True
 
 
 class ConfigInvalid(ServiceFault):

@@ -39,6 +39,10 @@ _TEXTS: dict[str, dict[Lang, str]] = {
     },
     "model_interrupted": {"zh": "模型调用多次被中断。", "en": "The model call was interrupted too often."},
     "model_unavailable": {"zh": "此次运行所用的模型现在没有配置。", "en": "The run's model is no longer configured."},
+    "provider_circuit_open": {
+        "zh": "模型服务近来多次出错，暂不调用，请稍后再试。",
+        "en": "The model provider has failed too often of late and is left alone for now; try again later.",
+    },
     "outcome_unknown": {
         "zh": "某个操作的结果未知，运行已放弃。",
         "en": "The run was given up: the outcome of a call is unknown.",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from devassist.core.deltas import Heard
-from devassist.core.events import Event, RunAborted, RunFailed, RunFinished, RunStarted, ToolIntended
+from devassist.core.events import Event, ModelFailed, RunAborted, RunFailed, RunFinished, RunStarted, ToolIntended
 from devassist.core.run_state import RunState
 from devassist.core.steps import StepBuilder
 from devassist.core.view import RunView
@@ -59,6 +59,7 @@ class Watcher:
         self._view = RunView(text, trace_id=trace_id, driven=driven)
         self._steps = StepBuilder(text, admin=admin)
         self._heard = Heard()
+        self._void = 0  # the newest attempt that failed: what came of its text counts no more
         self._told: tuple[Any, ...] = ()
 
     @property
@@ -81,27 +82,32 @@ class Watcher:
         turns = self._steps.turns(event, at, state)
         now, known = self._view.fingerprint(), seq <= self._after
         changed, self._told = now != self._told, now
+        if isinstance(event, ModelFailed):
+            self._void = state.attempts
         if known:
             if isinstance(event, RunStarted):
                 self._told = ()  # the client may have been told that the run waits for its turn
             return []
+        void = self._heard.reset(state.attempts) if isinstance(event, ModelFailed) else []
         messages = self._begun(event) if isinstance(event, RunStarted) else self._moved(event, at, state, changed)
         text = self._view.answer() if isinstance(event, RunFinished) else None
         messages += [] if text is None else self._heard.settle(state.attempts, text)
         messages += [{"type": "step"} | self._steps.render(turn) for turn in turns]
         messages += self._end(event, text)
-        return [Frame(m, seq if i == len(messages) else None) for i, m in enumerate(messages, 1)]
+        return _frames(void) + [Frame(m, seq if i == len(messages) else None) for i, m in enumerate(messages, 1)]
 
     def partial(self, attempt: int, text: str) -> list[Frame]:
         """What the performing process has of a reply so far; empty where nothing is known. Call it once, after the
         replay and before any delta; later calls send what the connection lacks."""
         if self._deaf:
             return []
-        return _frames(self._heard.partial(attempt, "" if self._gated else text))
+        return _frames(self._heard.partial(attempt, "" if self._gated or attempt <= self._void else text))
 
     def delta(self, attempt: int, offset: int, content: str) -> list[Frame]:
         """A piece of the reply of ``attempt``; repeated, overlapping and early pieces do no harm."""
-        return [] if self._deaf or self._gated else _frames(self._heard.delta(attempt, offset, content))
+        if self._deaf or self._gated or attempt <= self._void:
+            return []
+        return _frames(self._heard.delta(attempt, offset, content))
 
     def reset(self, attempt: int) -> list[Frame]:
         """What was sent of ``attempt`` counts no more."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 from hashlib import sha256
 
 from devassist.core.codec import canonical
+from devassist.core.event_parts import Ref
 from devassist.core.events import RunStarted
 from devassist.core.run_state import RunState
 
 
-def hold_digest(state: RunState, index: int) -> str:
-    """Binds an approval or settlement to the call, its arguments and the definition it was asked under."""
+def hold_digest(state: RunState, index: int, args: Ref | None = None) -> str:
+    """Binds an approval or settlement to the call, its arguments and the definition it was asked under; with ``args``
+    to the call as it goes on once these are put in place of its own."""
     call = state.calls[index].call
     parts = {
         "definition": state.started.definition, "decision": state.reply_seq, "call": index, "tool": call.tool,
-        "args": call.args, "attempt": state.calls[index].attempts,
+        "args": args or call.args, "attempt": state.calls[index].attempts,
     }  # fmt: skip
     return sha256(canonical(parts)).hexdigest()
 

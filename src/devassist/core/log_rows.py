@@ -44,6 +44,7 @@ _IN_COLUMNS: dict[str, frozenset[str]] = {
     kind: _COLUMNS.union(f for f in texts if f != "shown") for kind, texts in _TEXTS.items()
 }
 _IN_COLUMNS["run_started"] |= {"actor"}
+_IN_COLUMNS["run_finished"] |= {"degraded"}
 
 
 class RunContext(NamedTuple):
@@ -62,7 +63,8 @@ class RunContext(NamedTuple):
 
 
 class LogRow(NamedTuple):
-    """``input``, ``output`` and ``message`` are references to texts of the run, or None."""
+    """``input``, ``output`` and ``message`` are references to texts of the run, or None. ``degraded``: the codes that
+    an answer was marked with, joined by commas."""
 
     kind: str
     step: int | None
@@ -73,6 +75,7 @@ class LogRow(NamedTuple):
     error_code: str | None = None
     message: str | None = None
     duration_ms: int = 0
+    degraded: str | None = None
 
 
 def current(body: dict[str, Any]) -> dict[str, Any]:
@@ -128,4 +131,5 @@ def log_row(body: Mapping[str, Any], seq: int, context: RunContext) -> tuple[Log
     if kind in _WELL and get(_WELL[kind][0]) == _WELL[kind][1]:
         message = ""
     took = (get("took", 0) + 500) // 1000
-    return LogRow(kind, step, after, tool, get(input_), get(output), get("code"), get(message), took), context
+    degraded = ",".join(get("degraded", ())) or None
+    return LogRow(kind, step, after, tool, get(input_), get(output), get("code"), get(message), took, degraded), context

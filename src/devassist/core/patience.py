@@ -22,6 +22,8 @@ BACKOFF_US = (500_000, 1_500_000, 4_500_000, 12_000_000)
 MAX_OVERFLOWS = 2
 """Times that a prompt is made shorter in a row."""
 BREAKER_OPEN = "provider_circuit_open"
+BREAKER_WAIT_US = 60_000_000
+"""An endpoint that is left alone for longer than this is not waited for: who asks is better told so at once."""
 NEVER_ELSEWHERE = frozenset({"content_filtered", "deadline_exceeded"})
 """What no other model is asked after: a refusal on grounds of content is not to be got round."""
 
@@ -30,7 +32,10 @@ FIRST_BACKOFF_US = (500_000, 2_000_000, 8_000_000)
 
 
 def after_failure(state: RunState) -> Command | None:
-    """What follows from the latest attempt's failure, or from an open breaker; None: an attempt is due."""
+    """What follows from the latest attempt's failure, or from an open breaker; None: an attempt is due.
+
+    A run without another model to go to waits for its own, as long as its time allows and the wait is not too long.
+    """
     if RETRY_2 not in state.started.flags:
         return _first_rules(state)
     seen = state.breaker
@@ -38,6 +43,8 @@ def after_failure(state: RunState) -> Command | None:
         following = _next(state)
         if following is not None:
             return Switch(following, BREAKER_OPEN)
+        if seen.until - state.at > BREAKER_WAIT_US:
+            return Fail(BREAKER_OPEN, 503)
         return _wait(state, Wait(seen.until, JITTER_US, "breaker"), BREAKER_OPEN, 503)
     failure = state.last_failure
     if failure is None or failure.code == CUT_OFF or state.state is State.WAIT:
@@ -69,9 +76,12 @@ def _elsewhere(state: RunState, failure: ModelFailed) -> Command:
 
 
 def _wait(state: RunState, wait: Wait, code: str, status: int) -> Command:
-    """No wait that ends when the run may not go on is begun."""
+    """No wait is begun that may end when the run may not go on: rather another model now, or the failure itself."""
     left = state.started.limits.deadline_ms * 1000 - state.driven
-    return wait if wait.until - state.at < left else Fail(code, status)
+    if wait.until + wait.jitter - state.at < left:
+        return wait
+    following = _next(state)
+    return Fail(code, status) if following is None else Switch(following, code)
 
 
 def _first_rules(state: RunState) -> Command | None:

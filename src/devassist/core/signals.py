@@ -24,7 +24,8 @@ class CancelRequested:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalGiven:
-    """Signal: a person decides on the call with ``digest``; ``args`` replaces its arguments when given."""
+    """Signal: a person decides on the call with ``digest``; ``args`` replaces its arguments when given, and
+    ``new_digest`` is what the call then is known by."""
 
     kind: ClassVar[str] = "approval_given"
     version: ClassVar[int] = 1
@@ -34,6 +35,7 @@ class ApprovalGiven:
     decision: Literal["approve", "reject"]
     note: Ref | None = None
     args: Ref | None = None
+    new_digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ class ToolSpec:
 
     ``parameters`` and ``result`` are JSON Schema 2020-12. ``effect``: ``pure`` changes nothing, ``idempotent`` may be
     repeated under the same idempotency key, ``once`` must never be repeated silently. ``permission`` names the right
-    that a caller needs, or None. ``timeout_s`` bounds one attempt.
+    that a caller needs, or None: runs of others do not have the tool. ``needs_approval``: a person approves each call
+    before it is made. ``timeout_s`` bounds one attempt.
     """
 
     name: str

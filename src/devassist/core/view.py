@@ -10,7 +10,7 @@ from typing import Any
 
 from devassist.core import errors
 from devassist.core.definition import Definition, Lang, Request
-from devassist.core.degraded import MODEL_SWITCHED, UNSTRUCTURED
+from devassist.core.degraded import MODEL_SWITCHED, PROMPT_SHORTENED, UNSTRUCTURED
 from devassist.core.errors import DevAssistError, JournalCorrupt
 from devassist.core.events import (
     Event,
@@ -23,6 +23,7 @@ from devassist.core.events import (
     ToolIntended,
     WaitBegun,
 )
+from devassist.core.patience import BREAKER_OPEN
 from devassist.core.run_state import CallState, RunState
 from devassist.core.states import STATUS, State
 from devassist.core.steps import StepBuilder, Turn
@@ -31,8 +32,12 @@ from devassist.core.wire import Cutter, Text, head_of, parse
 
 _DEGRADED: dict[str, dict[Lang, str]] = {
     MODEL_SWITCHED: {
-        "zh": "原定模型不可用，本次答复由备用模型生成。",
-        "en": "The agent's own model was not available; a fallback model was used.",
+        "zh": "原定模型不可用，本次答复由备用模型 {model} 生成。",
+        "en": "The agent's own model was not available; the fallback model {model} was used.",
+    },
+    PROMPT_SHORTENED: {
+        "zh": "内容超出模型的上下文长度，较早的部分未提供给模型。",
+        "en": "The model's context did not hold everything; earlier parts were left out of the prompt.",
     },
     "not_consulted": {
         "zh": "本次运行没有查询依据，答复未经核对。",
@@ -47,7 +52,23 @@ _DEGRADED: dict[str, dict[Lang, str]] = {
         "en": "The model did not keep to the reply format; its answer is given as it stands.",
     },
 }
+_WAITING: dict[str, dict[Lang, str]] = {
+    "provider_rate_limited": {
+        "zh": "模型服务正在限流，到时会自动重试。",
+        "en": "The model provider is throttling; the run tries again by itself.",
+    },
+    BREAKER_OPEN: {
+        "zh": "模型服务近来多次出错，暂不调用，到时会自动重试。",
+        "en": "The model provider has failed too often of late; the run tries again by itself.",
+    },
+}
+_FAILED: dict[Lang, str] = {
+    "zh": "模型服务出错（{code}），到时会自动重试。",
+    "en": "The model provider failed ({code}); the run tries again by itself.",
+}
+"""Why a run waits for its model: true of the moment, and no part of what is said of an answer."""
 _TITLES: dict[str, str] = {
+    BREAKER_OPEN: "The model provider is left alone for now",
     "cost_limit": "The run's cost limit was reached",
     "deadline_exceeded": "The run's time limit was reached",
     "model_interrupted": "The model call was interrupted too often",
@@ -79,8 +100,9 @@ class RunView:
         self._held_at: dict[int, int] = {}
         self._args: dict[int, str] = {}
         self._wait = ("", 0)
+        self._cause = ""
         self._began = 0
-        self._switched = False
+        self._model: str | None = None
         self._definition: Definition | None = None
         self.state: RunState | None = None
         self.end: RunFinished | RunFailed | RunAborted | None = None
@@ -99,8 +121,10 @@ class RunView:
                 self._args[event.call] = event.args
             case WaitBegun():
                 self._wait = (_WAITS[event.reason], at)
+                failure = state.last_failure
+                self._cause = BREAKER_OPEN if event.reason == "breaker" else failure.code if failure else ""
             case ModelSwitched():
-                self._switched = True
+                self._model = event.model
             case _:
                 pass
         if not state.calls:
@@ -159,7 +183,9 @@ class RunView:
         return found
 
     def _degraded_codes(self) -> tuple[str, ...]:
-        codes = [MODEL_SWITCHED] if self._switched else []
+        codes = [] if self._model is None else [MODEL_SWITCHED]
+        if self._cause and self._folded.state is State.WAIT:
+            codes.append(self._cause)
         if isinstance(self.end, RunFinished):
             reply = self._folded.reply
             codes += [UNSTRUCTURED] if reply is not None and reply.unstructured else []
@@ -169,10 +195,14 @@ class RunView:
     def degraded(self) -> list[dict[str, str]]:
         """What was done less well than asked, for people."""
         lang = self._lang()
-        return [
-            {"code": code, "detail": _DEGRADED.get(code, {}).get(lang, code.replace("_", " "))}
-            for code in self._degraded_codes()
-        ]
+        return [{"code": code, "detail": self._said(code, lang)} for code in self._degraded_codes()]
+
+    def _said(self, code: str, lang: Lang) -> str:
+        if code in _DEGRADED:
+            return _DEGRADED[code][lang].replace("{model}", self._model or "")
+        if code == self._cause and not self._folded.closed:
+            return _WAITING.get(code, _FAILED)[lang].replace("{code}", code)
+        return code.replace("_", " ")
 
     def usage(self) -> dict[str, Any]:
         state = self._folded

@@ -96,15 +96,19 @@ class Watch:
 
 
 class Endpoint:
-    """A provider under ``base_url``. Raises ConfigInvalid for an address or a key that cannot be used."""
+    """A provider under ``base_url``, reached by a Unix ``socket`` where one is given. Raises ConfigInvalid for an
+    address or a key that cannot be used."""
 
-    def __init__(self, base_url: str, api_key: str | None, settings: SessionSettings) -> None:
+    def __init__(
+        self, base_url: str, api_key: str | None, settings: SessionSettings, socket: str | None = None
+    ) -> None:
         base = _base(base_url)
         key = _key(api_key)
         self.origin = str(base.origin())
         self.address = str(base.with_query(None).with_fragment(None)).rstrip("/")
         self.settings = settings
         self._base = base
+        self._socket = socket
         self._headers = {"Accept-Encoding": "identity", "Content-Type": "application/json", "User-Agent": "devassist"}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
@@ -124,12 +128,18 @@ class Endpoint:
             settings = self.settings
             self._session = aiohttp.ClientSession(
                 headers=self._headers,
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=settings.keepalive_s, ttl_dns_cache=30),
+                connector=self._connector(),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=settings.connect_s),
                 trust_env=False,
             )
         return self._session
+
+    def _connector(self) -> aiohttp.BaseConnector:
+        if self._socket is not None:
+            # llama.cpp closes the connection after a stream without saying so, and a new one costs nothing here.
+            return aiohttp.UnixConnector(self._socket, limit=0, force_close=True)
+        return aiohttp.TCPConnector(limit=0, keepalive_timeout=self.settings.keepalive_s, ttl_dns_cache=30)
 
     async def close(self) -> None:
         """Release connections; idempotent."""
@@ -222,4 +232,4 @@ def _spellings(key: str) -> tuple[str, ...]:
     """How a key may come back in a provider's text. One of a few letters is a dummy (``none``) and stays."""
     if len(key) < 5:
         return ()
-    return tuple({key, quote(key, safe=""), key.replace("/", "\\/"), b64encode(key.encode()).decode()})
+    return tuple({key, quote(key, safe=""), key.replace("/", "\\/"), b64encode(key.encode()).decode().rstrip("=")})

@@ -54,8 +54,9 @@ class OpenAICompatible:
         quirks: Quirks | None = None,
         extra: Mapping[str, Any] | None = None,
         wall: Callable[[], float] = time.time,
+        socket: str | None = None,
     ) -> None:
-        self._endpoint = Endpoint(base_url, api_key, settings or SessionSettings())
+        self._endpoint = Endpoint(base_url, api_key, settings or SessionSettings(), socket)
         self._settings = self._endpoint.settings
         self._chat_url = self._endpoint.url("chat/completions")
         self._models_url = self._endpoint.url("models")
@@ -83,9 +84,11 @@ class OpenAICompatible:
         return self._endpoint.address
 
     async def complete(
-        self, scope: Scope, request: ModelRequest, on_delta: Callable[[str], None] | None = None
-    ) -> ModelReply:
-        """One chat completion, streamed when ``on_delta`` is given. Raises ProviderError, as the port says.
+        self, scope: Scope, request: ModelRequest, on_delta: Callable[[str], None] | None = None,
+        more: Mapping[str, Any] | None = None,
+    ) -> ModelReply:  # fmt: skip
+        """One chat completion, streamed when ``on_delta`` is given. Raises ProviderError, as the port says. ``more`` is
+        sent with this request, as ``extra`` is with every one.
 
         Codes besides those of ``classify.provider_failure``: ``provider_unreachable``, ``provider_timeout``,
         ``stream_interrupted`` (the connection was lost within the answer), ``stream_incomplete`` (it ended without a
@@ -94,7 +97,8 @@ class OpenAICompatible:
         if not self._model:
             raise ConfigInvalid("OPENAI_MODEL is not set, and the endpoint was not asked for its models yet")
         stream = on_delta is not None
-        body = encode_request(self._model, request, self._quirks, self._extra, stream=stream)
+        extra = self._extra if more is None else {**self._extra, **more}
+        body = encode_request(self._model, request, self._quirks, extra, stream=stream)
 
         async def exchange(watch: Watch) -> ModelReply:
             async with self._endpoint.session().post(self._chat_url, data=body, allow_redirects=False) as answer:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from devassist.core.event_codec import decode
-from devassist.core.events import Fact
+from devassist.core.signals import Fact
 from devassist.ports.journal import Record
 
 

@@ -12,9 +12,10 @@ from typing import Protocol
 
 from devassist.core.errors import PayloadErased
 from devassist.core.event_codec import decode, refs
-from devassist.core.events import TERMINAL, Event, Fact, RunStarted
+from devassist.core.events import TERMINAL, Event, RunStarted
 from devassist.core.graph import mermaid
 from devassist.core.scope import SYSTEM
+from devassist.core.signals import Fact
 from devassist.ports.journal import Journal, Record
 
 _CURSOR = ".cursor"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -16,10 +16,21 @@ from prometheus_client import (
     generate_latest,
 )
 
+from devassist.core.breaker import Breaker
 from devassist.core.event_codec import decode
-from devassist.core.events import Event, ModelFailed, ModelReplied, RunFailed, RunStarted, ToolReturned
+from devassist.core.events import (
+    Event,
+    ModelFailed,
+    ModelReplied,
+    ModelSwitched,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    ToolReturned,
+)
 from devassist.ports.journal import Record
 
+_BREAKER = {"closed": 0, "half_open": 1, "open": 2}
 _ENDS = {"run_finished": "succeeded", "run_failed": "failed", "run_aborted": "cancelled"}
 _Sums = dict[tuple[Counter, str], int]
 """What a batch adds to each counter's label: looking labels up is dear, so it happens once a batch."""
@@ -27,10 +38,14 @@ _SECONDS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
 
 class PrometheusMetrics:
-    """A follower (counts from ``cursor`` on) and the port that the API shows."""
+    """A follower (counts from ``cursor`` on) and the port that the API shows. ``breakers`` tells how each endpoint's
+    breaker stands."""
 
-    def __init__(self, cursor: int, open_runs: int = 0) -> None:
+    def __init__(
+        self, cursor: int, open_runs: int = 0, breakers: Callable[[], Mapping[str, Breaker]] = dict
+    ) -> None:  # fmt: skip
         self.cursor = cursor
+        self._breakers = breakers
         disable_created_metrics()
         self._registry = r = CollectorRegistry()
         self._started = Counter("devassist_runs_started", "Runs begun", ["agent"], registry=r)
@@ -39,6 +54,10 @@ class PrometheusMetrics:
         self._open.set(open_runs)
         self._errors = Counter("devassist_run_errors", "Failed runs by code", ["code"], registry=r)
         self._calls = Counter("devassist_model_attempts", "Model attempts by outcome", ["outcome"], registry=r)
+        self._failures = Counter("devassist_model_failures", "Failed attempts by code", ["code"], registry=r)
+        self._switches = Counter("devassist_model_switches", "Switches to a fallback model", ["reason"], registry=r)
+        self._marked = Counter("devassist_answers_degraded", "Answers marked as degraded", ["code"], registry=r)
+        self._breaker = Gauge("devassist_breaker_state", "0 closed, 1 half open, 2 open", ["endpoint"], registry=r)
         self._model_s = Histogram("devassist_model_seconds", "Model attempts", buckets=_SECONDS, registry=r)
         self._tokens = Counter("devassist_model_tokens", "Tokens that providers counted", ["direction"], registry=r)
         self._faults = Counter("devassist_reply_faults", "Replies sent back as corrections", ["code"], registry=r)
@@ -51,6 +70,8 @@ class PrometheusMetrics:
         )  # fmt: skip
 
     def render(self) -> tuple[bytes, str]:
+        for endpoint, breaker in self._breakers().items():
+            self._breaker.labels(endpoint).set(_BREAKER[breaker.value])
         return generate_latest(self._registry), CONTENT_TYPE_LATEST
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
@@ -88,6 +109,13 @@ class PrometheusMetrics:
                     sums[self._faults, event.code] += 1
             case ModelFailed():
                 sums[self._calls, "failed"] += 1
+                sums[self._failures, event.code] += 1
+            case ModelSwitched():
+                sums[self._switches, event.reason] += 1
+            case RunFinished():
+                for code in event.degraded:
+                    sums[self._marked, code] += 1
+                self._end(event.kind, sums)
             case ToolReturned():
                 sums[self._tools, event.outcome] += 1
                 self._tool_s.observe(event.took / 1e6)
@@ -95,4 +123,6 @@ class PrometheusMetrics:
                 pass
 
 
-_READ = frozenset({"run_started", "run_failed", "model_replied", "model_failed", "tool_returned"})
+_READ = frozenset(
+    {"run_started", "run_failed", "run_finished", "model_replied", "model_failed", "model_switched", "tool_returned"}
+)

@@ -11,13 +11,14 @@ from devassist.core.scope import Scope
 @dataclass(frozen=True, slots=True)
 class LogQuery:
     """Filters are ANDed. ``since``/``until`` are microseconds since the epoch, half-open. ``text`` is searched in
-    inputs, outputs and messages, in any language. ``after`` is a page's ``next``; newest first unless
-    ``oldest_first``."""
+    inputs, outputs and messages, in any language. ``degraded`` is ``1`` for all answers that were marked, or a code
+    that they were marked with. ``after`` is a page's ``next``; newest first unless ``oldest_first``."""
 
     trace_id: str | None = None
     kind: str | None = None
     state: str | None = None
     error_code: str | None = None
+    degraded: str | None = None
     tool_name: str | None = None
     user_id: str | None = None
     conversation_id: str | None = None

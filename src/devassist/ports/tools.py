@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Event
 from typing import Any, Protocol
 
 from devassist.core.scope import Scope
@@ -11,13 +12,20 @@ from devassist.core.tooling import ToolOutcome, ToolSpec
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What a handler may know of its call. ``call_id`` (hex) is the idempotency key that all attempts share."""
+    """What a handler may know of its call. ``call_id`` (hex) is the idempotency key that all attempts share.
+
+    ``approved``: a person approved the call, so asking for approval again would be asking twice. ``cancelled`` is set
+    once nobody waits for the result any more (a cancel, a timeout, a lost lease): no thread can be stopped from
+    outside, so one that works for long looks at it, or waits with ``cancelled.wait(seconds)``.
+    """
 
     trace_id: str
     call_id: str
     epoch: int
     attempt: int
     as_of: str | None = None
+    approved: bool = False
+    cancelled: Event = field(default_factory=Event, compare=False, repr=False)
 
 
 class ToolBox(Protocol):
@@ -49,4 +57,9 @@ class ArgumentChecker(Protocol):
 
         Raises ToolArgumentsInvalid naming every path that is wrong and what would be right.
         """
+        ...
+
+    def result_faults(self, spec: ToolSpec, value: Any) -> list[tuple[str, str]]:
+        """What of ``value`` is no JSON or does not fit the declared result, as (path, message); empty when all is
+        well, also where the tool declares none."""
         ...

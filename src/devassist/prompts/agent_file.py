@@ -12,6 +12,7 @@ Fields (all but the first three may be left out)::
     grounded: false                 # answers only what its knowledge tool returned
     on_unknown: hold                # hold | tell: a call whose outcome is unknown
     parallel: false                 # may run several pure calls of one decision together
+    approval: []                    # those of its tools, or '*', of which a person approves each call
     limits: {steps: 8, corrections: 2, tokens: 200000, deadline_s: 300, cost: "0.50"}
     max_reply_tokens: 0             # 0 leaves it to the provider
     context_tokens: 16000           # bounds the prompt
@@ -34,7 +35,7 @@ _TOOL = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _MOST = 10**9
 _NEEDED = ("name", "description", "prompt")
 _KNOWN = (
-    *_NEEDED, "tools", "model", "protocol", "release", "grounded", "on_unknown", "parallel", "limits",
+    *_NEEDED, "tools", "model", "protocol", "release", "grounded", "on_unknown", "parallel", "approval", "limits",
     "max_reply_tokens", "context_tokens",
 )  # fmt: skip
 _CHOICES = {
@@ -79,17 +80,23 @@ def parse_agent(data: object, stem: str, where: str, origin: str) -> AgentSpec:
     for key, allowed in _CHOICES.items():
         if key in fields and fields[key] not in allowed:
             raise ConfigInvalid(f"{where}: {key} is {fields[key]!r}; allowed is {' or '.join(allowed)}")
+    tools = _tools(fields.get("tools", []), f"{where}: tools")
+    approval = _tools(fields.get("approval", []), f"{where}: approval")
+    for tool in approval if tools != "*" and approval != "*" else ():
+        if tool not in tools:
+            raise ConfigInvalid(f"{where}: approval: the agent does not have the tool {tool!r}")
     return AgentSpec(
         name=name,
         description=_texts(fields["description"], f"{where}: description"),
         prompt=_texts(fields["prompt"], f"{where}: prompt"),
-        tools=_tools(fields.get("tools", []), f"{where}: tools"),
+        tools=tools,
         model=fields.get("model", "agent"),
         protocol=fields.get("protocol"),
         release=fields.get("release"),
         grounded=_of(bool, fields.get("grounded", False), f"{where}: grounded"),
         on_unknown=fields.get("on_unknown", "hold"),
         parallel=_of(bool, fields.get("parallel", False), f"{where}: parallel"),
+        approval=approval,
         limits=_limits(fields.get("limits", {}), f"{where}: limits"),
         max_reply_tokens=_whole(fields.get("max_reply_tokens", 0), f"{where}: max_reply_tokens", 0),
         context_tokens=_whole(fields.get("context_tokens", 16_000), f"{where}: context_tokens", 1000),

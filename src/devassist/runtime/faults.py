@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 POINTS = (
-    "after_init",
+    "after_init",  # the run is on record, and nobody was told
+    "after_claim",  # taken over, nothing done yet
     "after_model_intent",
-    "after_model_reply",
+    "after_model_reply",  # in hand, not on record
     "after_tool_intent",
-    "after_tool_effect",
+    "after_tool_effect",  # of each attempt: its outcome is in hand, not on record
+    "after_wait",  # that the run waits is on record, its lease is still held
     "before_finish",
     "after_finish",
 )

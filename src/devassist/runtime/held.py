@@ -83,33 +83,30 @@ class Hold:
         mark = await self._lineage.rewind()
         return None if mark is None or mark.how == "copied" else mark
 
-    async def notice(self) -> tuple[Rewind | None, bool]:
-        """The same, looking for one: what is noticed now is marked in the journal. True with a new one: what is
-        derived is then of a journal that is no more."""
+    async def notice(self) -> Rewind | None:
+        """The same, looking for one: what is noticed now is marked in the journal."""
         remembered = await self._positions.read()  # before the journal's end, which it then cannot be ahead of
         mark = await self._lineage.rewind()
         if mark is not None and mark.how != "copied":
-            return mark, False
+            return mark
         place = await self._lineage.place()
         there = await self._lineage.hash_at(remembered.row) if remembered is not None else None
         how = "by_hand" if mark is not None else contradiction(remembered, place, there)
         if how is None:
-            return None, False
+            return None
         rewind = lost(
             how, remembered, place, since=None if mark is None else mark.window_from, noticed=self._clock.now_us(),
             incarnation=self._clock.random(16).hex(),
         )  # fmt: skip
-        return await self._lineage.mark(rewind), True
+        return await self._lineage.mark(rewind)
 
-    async def open(self) -> bool:
-        """Look, and shut the gate if need be. True when a rewind was noticed just now."""
-        rewind, new = await self.notice()
-        self.gate.rewind = rewind
+    async def open(self) -> None:
+        """Look, and shut the gate if need be. What is derived may then be of a journal that is no more."""
+        self.gate.rewind = rewind = await self.notice()
         if rewind is None:
             await self._remember()
         else:
             log.warning("held: %s", said(rewind))
-        return new
 
     # -- while a process drives ----------------------------------------------------------------------------------
 
@@ -140,6 +137,8 @@ class Hold:
                     await released()
             except DevAssistError as error:  # a full disk now is no reason not to try again
                 log.warning("where the journal stands cannot be remembered: %s", error)
+            except Exception:  # the loop must outlive one bad turn
+                log.exception("where the journal stands cannot be remembered")
 
     async def _remember(self) -> None:
         place = await self._lineage.place()
@@ -154,7 +153,7 @@ class Hold:
 
         Every open run is told first, so whoever drives them next finds it on record.
         """
-        rewind, _ = await self.notice()
+        rewind = await self.notice()
         if rewind is None:
             return None
         await self.record(scope, rewind)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal
 
-from devassist.core.agents import Protocol, resolve
+from devassist.core.agents import Protocol, permitted, resolve
 from devassist.core.codec import json_text
 from devassist.core.definition import Definition, Request
 from devassist.core.errors import CollectionNotFound, ConversationNotFound, InvalidRequest, RunNotFound
@@ -68,10 +68,11 @@ class Intake:
         self, scope: Scope, where: Literal["chat", "agent"], s: Submission, *, key: str | None = None,
         watched: bool = False,
     ) -> StartRun:  # fmt: skip
-        """Raises AgentNotFound, ToolNotFound, ToolNotAllowed, CollectionNotFound, RunNotFound, InvalidRequest."""
+        """Raises AgentNotFound, ToolNotFound, ToolNotAllowed, ToolForbidden, CollectionNotFound, RunNotFound,
+        InvalidRequest."""
         decision = await self._route(scope, where, s)
         lang = lang_of(s.message)
-        definition = self._define(decision.agent, lang, s)
+        definition = self._define(scope, decision.agent, lang, s)
         request = Request(
             user=scope.actor, route=decision.route, route_reason=decision.reason, rag=decision.route == "rag",
             subject=s.subject, as_of=s.as_of, known_at=s.known_at, collection=s.collection_name, tools=s.tools,
@@ -98,26 +99,29 @@ class Intake:
             agent=s.agent, best_policy_score=score, threshold=RELEVANCE_THRESHOLD,
         )  # fmt: skip
 
-    def _define(self, agent: str, lang: Literal["zh", "en"], s: Submission) -> Definition:
+    def _define(self, scope: Scope, agent: str, lang: Literal["zh", "en"], s: Submission) -> Definition:
         code_only = s.tools == ("execute_code",) and is_one_block(s.message)
-        known = self._resolved.get((agent, lang, s.tools, code_only))
+        everything = self._tools.specs()
+        forbidden = tuple(t.name for t in everything if not permitted(t, scope))
+        key = (agent, lang, s.tools, code_only, forbidden)
+        known = self._resolved.get(key)
         if known is not None:
             return known
         spec = self._catalog.get(agent)
         model = self._extractive if code_only else self._models[spec.model]
-        tools = [t for t in self._tools.specs() if spec.tools == "*" or t.name in spec.tools]
+        tools = [t for t in everything if spec.tools == "*" or t.name in spec.tools]
         given: Protocol = spec.protocol or self._protocol
         protocol: Protocol = "text" if model.kind == "extractive" else given
-        wanted = tools if s.tools is None else [t for t in tools if t.name in s.tools]
+        wanted = [t for t in tools if t.name not in forbidden and (s.tools is None or t.name in s.tools)]
         definition = resolve(
             spec, lang=lang, tools=tools, restrict=s.tools, model=model.name, model_kind=model.kind, protocol=protocol,
             limits_default=self._limits, protocol_text=protocol_instructions(lang, wanted),
-            all_names=[t.name for t in self._tools.specs()],
+            all_names=[t.name for t in everything], forbidden=forbidden,
             fallbacks=() if model.kind == "extractive" else self._fallbacks,
         )  # fmt: skip
         if len(self._resolved) >= 200:
             self._resolved.clear()
-        self._resolved[(agent, lang, s.tools, code_only)] = definition
+        self._resolved[key] = definition
         return definition
 
     async def _place(self, scope: Scope, s: Submission) -> tuple[str | None, bytes | None]:

@@ -124,13 +124,14 @@ class Performer:
         """One attempt of a call, which is not begun at or after ``not_after`` (CLOCK_BOOTTIME, which a sleeping host
         cannot stop): from then on a successor may repeat it."""
         started = self.clock.now_us()
+        approved = run.state.calls[intent.call].approved
         context = CallContext(
             run.stream.hex(), call_id(run.stream, intent.decision, intent.call), run.epoch, intent.attempt,
-            run.request.as_of,
+            run.request.as_of, approved,
         )  # fmt: skip
         args: dict[str, Any] = json.loads(run.texts[intent.args])
         spec = run.definition.spec(intent.tool)
-        if spec is not None and spec.needs_approval and not run.state.calls[intent.call].approved:
+        if spec is not None and spec.needs_approval and not approved:
             return _returned(run, of, ToolNeedsApproval("this tool needs a person's approval"), 0)
         if self.clock.boottime_us() >= not_after:
             said = f"{intent.tool} was not run: its time was over before it began."

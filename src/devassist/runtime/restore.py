@@ -65,9 +65,10 @@ async def resume(files: Backups, opened: Opened, scope: Scope) -> Resumed | None
     try:
         with files.locked():
             async with opened(None) as services:
-                _, new = await services.hold.notice()
-            if new:
-                await files.clear_derived()
+                rewind = await services.hold.notice()
+            if rewind is None:
+                return None
+            await files.clear_derived()
             async with opened(None) as services:
                 return await services.hold.resume(scope)
     except DataDirInUse:

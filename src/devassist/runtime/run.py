@@ -13,7 +13,7 @@ from typing import Any
 from devassist.core.chain import call_id
 from devassist.core.codec import b64, sound
 from devassist.core.definition import Definition, Request
-from devassist.core.errors import SeqMoved, Superseded, Unavailable
+from devassist.core.errors import DevAssistError, SeqMoved, Superseded, Unavailable
 from devassist.core.event_codec import encode, refs
 from devassist.core.events import Event, RunStarted, ToolIntended, ToolReturned
 from devassist.core.heads import head_fields
@@ -58,6 +58,7 @@ class ActiveRun:
         self._plans: list[Event] = []
         self._payloads: dict[bytes, Payload] = {}
         self._at = 0
+        self._handed = False
         self.woken: bytes | None = None
         self.task: asyncio.Task[Any] | None = None
         """The task that drives it: who cuts an effect off cancels this."""
@@ -137,16 +138,33 @@ class ActiveRun:
         self._plans.clear()
         self._payloads.clear()
         self._at = 0
+        self._handed = False
         return True
 
     async def _append(self, append: Append) -> Appended:
         """Patient where the store cannot be written: an outcome in hand is worth some seconds of the lease."""
         for pause in PATIENCE_S:
             try:
-                return await self._journal.append(self.scope, append)
+                return await self._hand(append)
             except Unavailable:
                 await self._clock.sleep(pause)
-        return await self._journal.append(self.scope, append)
+        return await self._hand(append)
+
+    async def _hand(self, append: Append) -> Appended:
+        self._handed = True
+        try:
+            return await self._journal.append(self.scope, append)
+        except DevAssistError:
+            self._handed = False
+            raise
+
+    async def keep(self) -> None:
+        """The process ends: append the outcomes in hand, without what was decided on them. An append that was cut off
+        while the store had it is made without us. Raises Superseded, Unavailable."""
+        if self._facts and not self._handed:
+            self._decide_again()
+            while not await self.flush():
+                continue
 
     async def refresh(self) -> None:
         """Fold what others appended; used when an effect was cut off by a signal."""
@@ -185,6 +203,10 @@ class ActiveRun:
         for event, seq, at in news:
             self.confirmed = apply(self.confirmed, event, seq, at)
         self.placed += news
+        self._decide_again()
+
+    def _decide_again(self) -> None:
+        """Drop the plans; the outcomes in hand stand where the record ends now."""
         self.state = self.confirmed
         self._plans.clear()
         self._at = 0

@@ -37,6 +37,9 @@ from devassist.runtime.waiting import Waiters
 log = logging.getLogger("devassist.runtime")
 
 SWEEP_S = 1.0
+WATCH_S = 0.1
+"""How often leases are looked at. Timers of a process that was stopped ring in the order in which they were due, and a
+tool's, under a lease that has passed, must not be before this one."""
 LOOK_S = 0.1
 """How soon a waiter sees what another process did to its run."""
 MAX_FAULTS = 3
@@ -80,7 +83,7 @@ class Service:
         self._background = [
             asyncio.create_task(self._every(SWEEP_S, self.sweep), name="sweep"),
             asyncio.create_task(self._every(renew_s, self._renew), name="renew"),
-            asyncio.create_task(self._every(renew_s / 4, self._watch), name="watch"),
+            asyncio.create_task(self._every(min(renew_s / 4, WATCH_S), self._watch), name="watch"),
         ]
 
     @property
@@ -99,13 +102,11 @@ class Service:
     async def drain(self, grace_s: float = 5.0) -> None:
         """Stop accepting, let runs finish within ``grace_s``, then leave the rest to the next process. Idempotent."""
         self.stop_accepting()
-        self._timers.stop()
-        for task in self._background:
-            task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
-        tasks = list(self._tasks.values())
-        if tasks:
-            await asyncio.wait(tasks, timeout=grace_s)
+        await self._timers.stop()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks.values()), timeout=grace_s)
+        # Leases are kept until nothing is done under them any more.
+        tasks = [*self._tasks.values(), *self._background]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -151,16 +152,21 @@ class Service:
         if begun.created and start.conversation is None:
             self._history.is_fresh(stream)
         if begun.claimed:
-            self._spawn(stream, head.epoch, ends, (started, 0, run.at), texts)
+            await self._own(stream, head.epoch, ends, (started, 0, run.at), texts)
         driven = head.driving or head.state in _STATES
         return Started(head.stream, head.conversation or run.conversation, begun.created, driven)
 
     # -- driving -------------------------------------------------------------------------------------------------
 
-    def _spawn(
+    async def _own(
         self, stream: bytes, epoch: int, ends: int, init: Placed | None = None, texts: dict[str, str] | None = None
     ) -> None:
+        """Drive what was claimed; if the service was told to stop meanwhile, it is for the next process."""
+        if self._draining:
+            await self.heads.release(SYSTEM, [(stream, epoch)])
+            return
         self._leases.hold(stream, epoch, ends)
+        self._timers.drop(stream)
         task = asyncio.create_task(self._drive(stream, epoch, init, texts), name=f"run-{stream.hex()}")
         self._tasks[stream] = task
 
@@ -181,6 +187,8 @@ class Service:
             if run is not None:
                 await self._hand_over(run)
         except asyncio.CancelledError:
+            if run is not None:
+                await self._keep(run)
             raise
         except Exception as error:  # must not take the process down; the lease passes, and the run is tried again
             log.exception("run %s stopped with a fault of the service", stream.hex())
@@ -190,6 +198,13 @@ class Service:
             self._tasks.pop(stream, None)
             self._driver.forget(stream)
             self._waiters.settle(stream, run)
+
+    async def _keep(self, run: ActiveRun) -> None:
+        """The process ends: what the run has in hand is recorded all the same."""
+        try:
+            await run.keep()
+        except DevAssistError:
+            log.exception("an outcome of run %s could not be recorded", run.stream.hex())
 
     async def _hand_over(self, run: ActiveRun) -> None:
         """Another drives the run now: what this one still has in hand goes to it."""
@@ -225,7 +240,7 @@ class Service:
         epoch = await self.heads.claim(SYSTEM, stream, now, now + self._bounds.lease_us, aside=aside)
         if epoch is not None:
             point("after_claim", stream)
-            self._spawn(stream, epoch, ends)
+            await self._own(stream, epoch, ends)
 
     async def sweep(self) -> None:
         """Take over what is due: woken, timed out, abandoned by a dead driver, or next in its conversation."""
@@ -304,12 +319,14 @@ class Service:
         seq = await self.journal.signal(scope, stream, event.signal_id, Body(event.kind, encode(event)), now)
         if seq is None:
             return False
-        self.bus.touch(stream)
-        if stream in self._tasks:
-            self._driver.interrupt(stream)
-        else:
-            await self._take(stream, aside=_waits(head))
+        self._driver.interrupt(stream)
+        await self.wake(stream, aside=_waits(head))
         return True
+
+    async def wake(self, stream: bytes, *, aside: bool = False) -> None:
+        """A signal was appended to a run: drive it, unless somebody does, who folds the news with the next event."""
+        self.bus.touch(stream)
+        await self._take(stream, aside=aside)
 
 
 def _waits(head: Head) -> bool:

@@ -16,12 +16,14 @@ from devassist.ports.vault import Vault
 from devassist.runtime.access import Access
 from devassist.runtime.held import Hold
 from devassist.runtime.intake import Intake
+from devassist.runtime.people import People
 from devassist.runtime.service import Service
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
     service: Service
+    people: People
     intake: Intake
     catalog: AgentCatalog
     tools: ToolBox

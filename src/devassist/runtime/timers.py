@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
+from devassist.core.errors import DevAssistError
 from devassist.ports.clock import Clock
+
+log = logging.getLogger("devassist.runtime")
 
 MOST_S = 60.0
 """Longer waits are left to the sweep."""
@@ -32,10 +36,12 @@ class Timers:
         if handle is not None:
             handle.cancel()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
+        """No timer rings any more, and what is being woken is: who drains sees every run that is driven."""
         self._stopped = True
         for stream in list(self._handles):
             self.drop(stream)
+        await asyncio.gather(*self._ringing, return_exceptions=True)
 
     def _ring(self, stream: bytes) -> None:
         self._handles.pop(stream, None)
@@ -44,4 +50,7 @@ class Timers:
         task.add_done_callback(self._ringing.discard)
 
     async def _woken(self, stream: bytes) -> None:
-        await self._wake(stream)
+        try:
+            await self._wake(stream)
+        except DevAssistError:
+            log.exception("run %s could not be woken at its time; the sweep will", stream.hex())

@@ -22,13 +22,13 @@ import apsw
 
 from devassist.core.errors import InvalidRequest, JournalCorrupt, Unavailable
 from devassist.core.events import SCHEMA_GENERATION
-from devassist.core.lineage import Place, Rewind, contradiction, lost
+from devassist.core.lineage import Place, Rewind
 from devassist.ports.backup import Manifest, Present, Staged
 from devassist.store.backup_files import COMPANIONS, copied, digest, move_aside, private, remove, sync, write_whole
-from devassist.store.backup_reading import compare
+from devassist.store.backup_reading import compare, peek
 from devassist.store.database import Database, connect, immediate
 from devassist.store.lock import DirectoryLock
-from devassist.store.position import FILE, hash_in, place_of, put_mark, read_position, rewind_of
+from devassist.store.position import FILE, place_of, put_mark, read_position, rewind_of
 from devassist.store.sql_files import statements
 
 SQL = statements("backup.sql")
@@ -95,7 +95,7 @@ class FileBackups:
 
     async def peek(self) -> Rewind | None:
         remembered = read_position(self._at.keys / FILE)
-        return await _in_thread(lambda: _peek(self._at.journal, remembered))
+        return await _in_thread(lambda: peek(self._at.journal, remembered, _now()))
 
 
 def clear_derived(data: Path, graphs: Path) -> None:
@@ -152,9 +152,10 @@ def _marked(journal: Path) -> tuple[Place, int, int]:
     """Mark a copy as one. Where it stands, how many runs it has, and how many of them are open."""
     db = connect(journal)
     try:
-        place = place_of(db)
+        place, held = place_of(db), rewind_of(db)
+        whole = max(place.at, 0) if held is None else held.window_from
         with immediate(db):
-            put_mark(db, Rewind("copied", place.incarnation, place.incarnation, max(place.at, 0), 0, known=False))
+            put_mark(db, Rewind("copied", place.incarnation, place.incarnation, whole, 0, known=False), over=True)
         runs, open_runs = db.execute(SQL["runs"]).fetchone() or (0, 0)
         _fold(db)
         return place, runs, open_runs
@@ -235,7 +236,7 @@ def _swap(at: Directories, staged: Staged, rewind: Rewind) -> Path | None:
     try:
         with immediate(db):
             before = rewind_of(db)
-            if before is not None and before.how != "copied":  # nobody went on from that one either
+            if before is not None:  # it was held itself when it was backed up
                 rewind = replace(rewind, window_from=min(before.window_from, rewind.window_from))
             put_mark(db, rewind, over=True)
         _fold(db)
@@ -264,24 +265,6 @@ def _aside(at: Directories) -> Path | None:
         move_aside(path, into, name)
     sync(at.data)
     return into
-
-
-def _peek(journal: Path, remembered: Place | None) -> Rewind | None:
-    mark, place, there = None, Place("", 0, -1, ""), None
-    if journal.exists():
-        db = connect(journal)
-        try:
-            mark, place = rewind_of(db), place_of(db)
-            there = hash_in(db, remembered.row) if remembered is not None else None
-        except apsw.SQLError:  # a file without the schema: as good as none
-            pass
-        finally:
-            db.close()
-    if mark is not None and mark.how != "copied":
-        return mark
-    how = "by_hand" if mark is not None else contradiction(remembered, place, there)
-    since = None if mark is None else mark.window_from
-    return None if how is None else lost(how, remembered, place, since=since, noticed=_now(), incarnation="")
 
 
 def _now() -> int:

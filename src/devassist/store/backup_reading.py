@@ -1,4 +1,5 @@
-"""What the journal that a restore replaces has beyond the backup: runs that are lost, and what became of the others."""
+"""Journals read from outside: what the one that a restore replaces has beyond the backup (runs that are lost, and what
+became of the others), and whether a start on one would be held."""
 
 from __future__ import annotations
 
@@ -9,9 +10,10 @@ import apsw
 
 from devassist.core.codec import b64
 from devassist.core.errors import DevAssistError
+from devassist.core.lineage import Place, Rewind, contradiction, lost
 from devassist.ports.backup import Later, LostRun, Present
 from devassist.store.database import Database, connect
-from devassist.store.position import place_of
+from devassist.store.position import hash_in, place_of, rewind_of
 from devassist.store.sql_files import statements
 
 SQL = statements("backup.sql")
@@ -53,3 +55,22 @@ def _once(db: Database, stream: bytes, after: int) -> tuple[tuple[str, int, str 
             tool, begun, _ = made[event["of"]]
             made[event["of"]] = (tool, begun, str(event.get("outcome")))
     return tuple(made.values())
+
+
+def peek(journal: Path, remembered: Place | None, now: int) -> Rewind | None:
+    """What a start would find, without leaving a mark."""
+    mark, place, there = None, Place("", 0, -1, ""), None
+    if journal.exists():
+        db = connect(journal)
+        try:
+            mark, place = rewind_of(db), place_of(db)
+            there = hash_in(db, remembered.row) if remembered is not None else None
+        except apsw.SQLError:  # a file without the schema: as good as none
+            pass
+        finally:
+            db.close()
+    if mark is not None and mark.how != "copied":
+        return mark
+    how = "by_hand" if mark is not None else contradiction(remembered, place, there)
+    since = None if mark is None else mark.window_from
+    return None if how is None else lost(how, remembered, place, since=since, noticed=now, incarnation="")

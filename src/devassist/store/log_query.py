@@ -23,14 +23,15 @@ from devassist.store.sql_files import statements
 SQL = statements("log_query.sql")
 COLUMNS: tuple[str, ...] = (
     "trace_id", "seq", "kind", "step", "state", "tenant", "user_id", "conversation_id", "agent", "tool_name",
-    "input_text", "output_text", "duration_ms", "error_code", "error_message", "metadata", "timestamp", "hash",
-    "prev_hash",
+    "input_text", "output_text", "duration_ms", "error_code", "error_message", "degraded", "metadata", "timestamp",
+    "hash", "prev_hash",
 )  # fmt: skip
 FEW = 500
 """Up to so many runs or matching texts are looked up one by one and sorted."""
 MAX_LIMIT, MAX_TEXT = 1000, 1000
 COMMON_KINDS = frozenset({"model_intended", "model_replied", "tool_intended", "tool_returned"})
 
+_CODES = re.compile(r"1|[a-z][a-z_]{0,63}")
 _TRACE = re.compile(r"[0-9a-f]{32}")
 _PLACE = re.compile(r"(-?\d{1,19})\.(\d{1,19})\.(\d{1,19})")
 _LIKE_SPECIAL, _ESCAPED = re.compile(r"([%_\\])"), r"\\\1"
@@ -66,6 +67,8 @@ def check(query: LogQuery) -> None:
         wrong.append(("state", f"must be one of {', '.join(State)}"))
     if query.trace_id is not None and not _TRACE.fullmatch(query.trace_id):
         wrong.append(("trace_id", "must be 32 lower-case hex digits"))
+    if query.degraded is not None and not _CODES.fullmatch(query.degraded):
+        wrong.append(("degraded", "must be 1 for all answers that were marked, or a code such as model_switched"))
     if query.after is not None and not _PLACE.fullmatch(query.after):
         wrong.append(("after", "must be the `next` of an earlier page"))
     if query.text is not None and not 1 <= len(query.text.strip()) <= MAX_TEXT:
@@ -112,6 +115,8 @@ class LogReader:
             where["text"] = SQL["where_hit"]
             values["hits"] = orjson.dumps(hits).decode()
             return "by_runs"
+        if query.degraded is not None:
+            return "by_degraded"
         if query.error_code is not None:
             return "by_code"
         if query.tool_name is not None:
@@ -151,6 +156,9 @@ def _conditions(query: LogQuery, visible: Visible, values: dict[str, Any]) -> di
         if value is not None:
             where[name] = SQL[f"where_{name}"]
             values[name] = value
+    if query.degraded is not None:
+        where["degraded"] = SQL["where_any_degraded" if query.degraded == "1" else "where_degraded"]
+        values["degraded"] = query.degraded
     if query.after is not None and (place := _PLACE.fullmatch(query.after)) is not None:
         where["place"] = SQL["where_after" if query.oldest_first else "where_before"]
         values |= zip(("at", "run", "seq"), map(int, place.groups()), strict=True)

@@ -32,6 +32,8 @@ from devassist.store.log_draft import (
 from devassist.store.sql_files import script, statements
 
 SQL = statements("log.sql")
+VERSION = 2
+"""Of log_schema.sql."""
 CARRIED = 5_000
 """How many streams are carried; beyond it the oldest are read anew from the journal when they move again."""
 SLICE = 2000
@@ -48,7 +50,7 @@ class LogWriter:
     def __init__(self, path: Path) -> None:
         # NORMAL waits for the disk at checkpoints only, and a power cut leaves a log that is behind, not a broken one.
         self._db: Database = connect(path, journal_mode="WAL", synchronous="NORMAL", secure_delete="ON")
-        self._db.execute(script("log_schema.sql"))
+        _prepare(self._db)
         self._carried: dict[bytes, Carried] = {}
         self._domains: dict[bytes, int] = {}
         self.position = self.generation = self._last_run = self._last_text = 0
@@ -161,7 +163,7 @@ class LogWriter:
             rows.append((
                 carried.id, record.seq, record.at, row.kind, row.step, row.state, row.tool_name,
                 known.get(row.input or ""), known.get(row.output or ""), known.get(row.message or ""), row.error_code,
-                row.duration_ms, extra, record.hash,
+                row.degraded, row.duration_ms, extra, record.hash,
             ))  # fmt: skip
         self._db.executemany(SQL["insert_text"], fresh)
         self._db.executemany(SQL["insert_row"], rows)
@@ -232,3 +234,25 @@ class LogWriter:
 
     def _one(self, name: str, *values: Any) -> tuple[Any, ...]:
         return self._db.execute(SQL[name], values).fetchone() or ()
+
+
+def _prepare(db: Database) -> None:
+    """Make the tables. What another build made lacks columns: it is dropped, and derived again from the journal."""
+    if _version(db) == VERSION:
+        return
+    with immediate(db):
+        if _version(db) == VERSION:  # by another process, meanwhile
+            return
+        made: list[tuple[str, str]] = [(kind, name) for kind, name in db.execute(SQL["made"]).fetchall()]
+        names = {name for _, name in made}
+        past = db.execute(SQL["old_generation"]).fetchone() if "cursor" in names else None
+        for kind, name in made:
+            db.execute(f'DROP {kind} IF EXISTS "{name}"')
+        db.execute(script("log_schema.sql"))
+        if past is not None:
+            # A process of the other build that still follows into this file has to see that it was begun anew.
+            db.execute(SQL["set_generation"], (past[0] + 1,))
+
+
+def _version(db: Database) -> int:
+    return (db.execute(SQL["version"]).fetchone() or (0,))[0]

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from threading import Lock
 from typing import TypeVar
 
 import apsw
@@ -109,6 +110,7 @@ class PositionFile:
 
     def __init__(self, keys_dir: Path) -> None:
         self.path = keys_dir / FILE
+        self._writing = Lock()
 
     async def read(self) -> Place | None:
         return read_position(self.path)
@@ -118,8 +120,12 @@ class PositionFile:
 
     def _write(self, place: Place) -> None:
         """A new file takes the old one's place, so that a crash leaves one or the other. Which of them is not waited
-        for: the older one only makes a start more careful."""
+        for: an older one is still where this journal stood once."""
         fresh = self.path.with_name(f"{FILE}.{os.getpid()}")
+        with self._writing:
+            self._replace(fresh, place)
+
+    def _replace(self, fresh: Path, place: Place) -> None:
         try:
             handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             try:

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from devassist.core.errors import ConversationBusy, IdempotencyMismatch, Overloaded
+from devassist.core.errors import ConversationBusy, IdempotencyMismatch, Overloaded, RunNotFound
 from devassist.core.heads import HeadFields
-from devassist.core.scope import SYSTEM
+from devassist.core.scope import SYSTEM, Scope
 from devassist.ports.journal import HeadQuery
 from devassist.testing.journal_kit import ALICE, BOB, DECIDING, HELD, LEASE, STRANGER, T0, Made, body
 
@@ -215,6 +215,22 @@ class HeadsSuite:
         )
         assert not (await make.journal.begin(ALICE, retry)).created
 
+    # -- streams of facts ----------------------------------------------------------------------------------------
+
+    async def test_streams_of_facts_are_found_by_kind(self, make: Made) -> None:
+        """Those of the scope's tenant, or of all to the system; runs and other kinds are not among them."""
+        await make.begun()
+        for scope, name in ((ALICE, "a"), (ALICE, "b"), (STRANGER, "a")):
+            await make.journal.note(scope, "erasure", name, [body("fact")], T0)
+        await make.journal.note(ALICE, "deploy", "a", [body("fact")], T0)
+
+        async def seen(scope: Scope) -> set[tuple[str, str | None]]:
+            return {(head.tenant, head.name) for head in await make.journal.streams(scope, "erasure")}
+
+        assert await seen(ALICE) == {("default", "a"), ("default", "b")}
+        assert await seen(SYSTEM) == {("default", "a"), ("default", "b"), ("elsewhere", "a")}
+        assert [head.head_seq for head in await make.journal.streams(STRANGER, "erasure")] == [0]
+
     # -- list ----------------------------------------------------------------------------------------------------
 
     async def test_the_list_filters_and_pages(self, make: Made) -> None:
@@ -242,3 +258,34 @@ class HeadsSuite:
         head = await make.journal.head(ALICE, child.stream)
         assert (head.tenant, head.kind, head.actor, head.root) == ("default", "run", child.actor, runs[0].stream)
         assert (await make.journal.head(ALICE, runs[0].stream)).flags == "f1"
+
+    # -- one stream ----------------------------------------------------------------------------------------------
+
+    async def test_an_owner_finds_its_own_runs_only(self, make: Made) -> None:
+        """A foreign run, one of another tenant, a stream of facts and no stream at all: refused in the same words."""
+        mine, bobs, theirs = await make.begun(), await make.begun(BOB), await make.begun(STRANGER)
+        await make.journal.note(ALICE, "deploy", "d", [body("fact")], T0)
+        noted = await make.journal.named(ALICE, "deploy", "d")
+        assert noted is not None
+        assert (await make.journal.head(ALICE, mine.stream, mine.actor)).stream == mine.stream
+        assert (await make.journal.head(ALICE, bobs.stream)).stream == bobs.stream
+        for stream in (bobs.stream, theirs.stream, noted.stream, bytes(15) + b"\x01"):
+            with pytest.raises(RunNotFound) as refused:
+                await make.journal.head(ALICE, stream, mine.actor)
+            assert refused.value.detail == f"no run {stream.hex()}"
+        with pytest.raises(RunNotFound):
+            await make.journal.head(ALICE, mine.stream, bytes(16))
+        with pytest.raises(RunNotFound):
+            await make.journal.head(ALICE, theirs.stream, theirs.actor)
+
+    async def test_a_stream_of_facts_is_found_by_its_name(self, make: Made) -> None:
+        """Within its tenant and kind; None where nothing was noted, and no run has a name."""
+        await make.begun(conversation="d")
+        appended = [await make.journal.note(ALICE, "deploy", "d", [body("fact")], T0) for _ in range(2)][-1]
+        found = await make.journal.named(ALICE, "deploy", "d")
+        assert found is not None
+        assert (found.kind, found.name, found.tenant, found.head_seq) == ("deploy", "d", "default", appended.seq)
+        assert len(await make.journal.read(ALICE, found.stream)) == 2
+        assert await make.journal.named(ALICE, "deploy", "e") is None
+        assert await make.journal.named(ALICE, "access", "d") is None
+        assert await make.journal.named(STRANGER, "deploy", "d") is None

@@ -110,6 +110,20 @@ class VaultSuite:
                 vault.seal(alice, "more")
         assert vault.open(kept) == "text"
 
+    async def test_what_was_destroyed_is_remembered(self, vault: Vault) -> None:
+        """Ids with their tenants: of those that were there, once each, and of nobody else's attempts."""
+        alice, bob, other = [
+            await vault.domain(scope, "user", scope.actor) for scope in (ALICE, Scope("default", "bob"), STRANGER)
+        ]
+        assert await vault.destroyed() == {}
+        await vault.destroy(STRANGER, alice)
+        await vault.destroy(ALICE, b"x" * 16)
+        for _ in range(2):
+            await vault.destroy(ALICE, bob)
+            await vault.destroy(SYSTEM, other)
+        assert await vault.destroyed() == {bob: "default", other: "elsewhere"}
+        assert alice not in await vault.destroyed()
+
     async def test_an_erased_name_can_begin_anew(self, vault: Vault) -> None:
         """With another id and another key: nothing of before can be read or linked."""
         before = await vault.domain(ALICE, "user", "alice")

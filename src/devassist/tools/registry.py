@@ -101,7 +101,7 @@ class ToolRegistry:
 
         ServiceFault codes: ``tool_fault`` (the handler raised) and ``tool_result_invalid`` (what it returned does not
         fit its declaration); a ServiceFault that a handler raises passes as it is. A cancelled call ends at once; a
-        sync handler's thread cannot be stopped, and what it returns later is dropped.
+        sync handler's thread cannot be stopped: it may see ``context.cancelled``, and what it returns later is dropped.
         """
         entry = self._entry(name)
         spec = entry.tool.spec
@@ -111,7 +111,7 @@ class ToolRegistry:
         limit = asyncio.timeout(spec.timeout_s)
         try:
             async with limit:
-                value = await (entry.tool.handler(**given) if entry.is_async else self._threads.run(entry.tool, given))
+                value = await self._run(entry, given, context)
         except ToolSignal as signal:
             return signal.outcome
         except ServiceFault:
@@ -123,6 +123,13 @@ class ToolRegistry:
         except (Exception, SystemExit) as error:
             raise _fault(spec, error) from error
         return _outcome(entry, value)
+
+    async def _run(self, entry: _Entry, given: dict[str, Any], context: CallContext) -> Any:
+        try:
+            return await (entry.tool.handler(**given) if entry.is_async else self._threads.run(entry.tool, given))
+        except asyncio.CancelledError:
+            context.cancelled.set()
+            raise
 
     def _entry(self, name: str) -> _Entry:
         try:

@@ -22,7 +22,7 @@ from devassist.core.tooling import (
     ToolSpec,
     ToolUnknown,
 )
-from devassist.tools.compiled import CompiledSchema
+from devassist.tools.compiled import CompiledSchema, json_faults
 from devassist.tools.outcomes import RetryWithMessage
 from devassist.tools.registry import Tool
 
@@ -43,6 +43,10 @@ class SchemaChecker:
     def check(self, spec: ToolSpec, args: dict[str, Any]) -> dict[str, Any]:
         """See the port. Raises ToolArgumentsInvalid, and ToolSchemaInvalid when the spec itself is wrong."""
         return self._compile(_key(spec.parameters)).check(spec.name, args)
+
+    def result_faults(self, spec: ToolSpec, value: Any) -> list[tuple[str, str]]:
+        """See the port. Raises ToolSchemaInvalid when the spec itself is wrong."""
+        return json_faults(value) if spec.result is None else self._compile(_key(spec.result)).faults(value)
 
 
 def _key(schema: dict[str, Any]) -> bytes:

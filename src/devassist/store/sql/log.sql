@@ -1,3 +1,17 @@
+-- name: version
+PRAGMA user_version;
+
+-- name: made
+SELECT type, name FROM sqlite_master
+WHERE type IN ('view', 'table') AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
+ORDER BY type = 'table', sql NOT LIKE 'CREATE VIRTUAL%';
+
+-- name: old_generation
+SELECT generation FROM cursor;
+
+-- name: set_generation
+UPDATE cursor SET generation = ?;
+
 -- name: cursor
 SELECT position, generation, indexed FROM cursor;
 
@@ -32,8 +46,9 @@ INSERT INTO domains(domain, name, erased) VALUES (?, ?, ?) RETURNING id;
 INSERT INTO texts(id, run, ref, body) VALUES (?, ?, ?, ?);
 
 -- name: insert_row
-INSERT INTO log_rows(run, seq, at, kind, step, state, tool, input, output, message, code, duration_ms, metadata, hash)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO log_rows(run, seq, at, kind, step, state, tool, input, output, message, code, degraded, duration_ms,
+                     metadata, hash)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run, seq) DO NOTHING;
 
 -- name: index_texts

@@ -1,10 +1,10 @@
--- A page of the log: a key query by one of four paths, {where} joined from the conditions below, shown through log_lines.
+-- A page of the log: a key query by one of these paths, {where} joined from the conditions below, shown through log_lines.
 -- {direction} is ASC or DESC. The paths fix the order of joins: the planner cannot know which filter is the narrow one.
 
 -- name: page
 SELECT l.trace_id, l.seq, l.kind, l.step, l.state, l.tenant, l.user_id, l.conversation_id, l.agent, l.tool_name,
-       l.input_text, l.output_text, l.duration_ms, l.error_code, l.error_message, l.metadata, l.timestamp, l.hash,
-       l.prev_hash, l.at, l.run
+       l.input_text, l.output_text, l.duration_ms, l.error_code, l.error_message, l.degraded, l.metadata, l.timestamp,
+       l.hash, l.prev_hash, l.at, l.run
 FROM ({keys}) k CROSS JOIN log_lines l ON l.run = k.run AND l.seq = k.seq
 ORDER BY k.at {direction}, k.run {direction}, k.seq {direction};
 
@@ -19,6 +19,10 @@ WHERE {where} ORDER BY r.at {direction}, r.run {direction}, r.seq {direction} LI
 -- name: by_code
 SELECT r.run, r.seq, r.at FROM log_rows r INDEXED BY log_rows_code CROSS JOIN log_runs u ON u.run = r.run
 WHERE {where} ORDER BY r.at {direction}, r.run {direction}, r.seq {direction} LIMIT :limit;
+
+-- name: by_degraded
+SELECT r.run, r.seq, r.at FROM log_rows r INDEXED BY log_rows_degraded CROSS JOIN log_runs u ON u.run = r.run
+WHERE r.degraded IS NOT NULL AND {where} ORDER BY r.at {direction}, r.run {direction}, r.seq {direction} LIMIT :limit;
 
 -- name: by_tool
 SELECT r.run, r.seq, r.at FROM log_rows r INDEXED BY log_rows_tool CROSS JOIN log_runs u ON u.run = r.run
@@ -70,6 +74,12 @@ r.state = :state;
 
 -- name: where_error_code
 r.code = :error_code;
+
+-- name: where_any_degraded
+r.degraded IS NOT NULL;
+
+-- name: where_degraded
+instr(',' || r.degraded || ',', ',' || :degraded || ',') > 0;
 
 -- name: where_tool_name
 r.tool = :tool_name;

@@ -1,5 +1,6 @@
 -- The decision log: a projection of the journal, rebuilt at any time. Texts and names stand here in the clear until
--- their erasure domain is erased. Version 1.
+-- their erasure domain is erased. A log of another version is dropped and made again (log_writer.VERSION).
+PRAGMA user_version = 2;
 
 CREATE TABLE IF NOT EXISTS cursor(
   one        INTEGER PRIMARY KEY CHECK (one = 1),
@@ -62,6 +63,7 @@ CREATE TABLE IF NOT EXISTS log_rows(
   output      INTEGER,
   message     INTEGER,
   code        TEXT,
+  degraded    TEXT,                       -- codes that an answer was marked with, joined by commas
   duration_ms INTEGER NOT NULL DEFAULT 0,
   metadata    TEXT    NOT NULL,           -- JSON: what the event says beyond the columns
   hash        BLOB    NOT NULL,
@@ -69,6 +71,7 @@ CREATE TABLE IF NOT EXISTS log_rows(
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS log_rows_at ON log_rows(at);
 CREATE INDEX IF NOT EXISTS log_rows_code ON log_rows(code, at) WHERE code IS NOT NULL;
+CREATE INDEX IF NOT EXISTS log_rows_degraded ON log_rows(at) WHERE degraded IS NOT NULL;
 CREATE INDEX IF NOT EXISTS log_rows_tool ON log_rows(tool, at) WHERE tool IS NOT NULL;
 CREATE INDEX IF NOT EXISTS log_rows_rare ON log_rows(kind, at)
   WHERE kind NOT IN ('model_intended', 'model_replied', 'tool_intended', 'tool_returned');
@@ -102,6 +105,7 @@ SELECT
   r.duration_ms AS duration_ms,
   r.code AS error_code,
   CASE WHEN d.erased = 0 THEN substr(m.body, 1, 2000) END AS error_message,
+  r.degraded AS degraded,
   r.metadata AS metadata,
   strftime('%Y-%m-%dT%H:%M:%S', r.at / 1000000, 'unixepoch') || printf('.%06dZ', r.at % 1000000) AS timestamp,
   lower(hex(r.hash)) AS hash,
@@ -118,5 +122,5 @@ LEFT JOIN log_rows p ON p.run = r.run AND p.seq = r.seq - 1;
 -- The table that people query with any SQL client; its columns are a promise.
 CREATE VIEW IF NOT EXISTS decision_log AS
 SELECT trace_id, seq, kind, step, state, tenant, user_id, conversation_id, agent, tool_name, input_text, output_text,
-       duration_ms, error_code, error_message, metadata, timestamp, hash, prev_hash
+       duration_ms, error_code, error_message, degraded, metadata, timestamp, hash, prev_hash
 FROM log_lines;
