@@ -22,6 +22,8 @@ from devassist.llm.embedded import Embedded, installed
 from devassist.llm.embedded_process import ServerProcess
 from tests.embedded import SCOPE, ask, children, gone, listening, model_file, sockets
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what a process holds is read from /proc")
+
 
 @pytest.fixture
 async def model() -> AsyncIterator[Embedded]:
