@@ -25,7 +25,7 @@ from devassist.core.event_parts import Limits
 from devassist.core.events import Held
 from devassist.core.messages import ModelReply, NativeCall
 from devassist.core.scope import Scope
-from devassist.core.signals import SettlementGiven
+from devassist.core.signals import RunRestored, SettlementGiven
 from devassist.core.tooling import Effect, ToolResult, ToolSpec, ToolUnknown
 from devassist.knowledge.policies import PolicyFiles
 from devassist.llm.extractive import Extractive
@@ -33,13 +33,16 @@ from devassist.llm.scripted import AfterFailures, Scripted
 from devassist.ports.journal import Body, Record
 from devassist.ports.model import Model
 from devassist.prompts.catalog import AgentFiles
+from devassist.runtime.breakers import Breakers
 from devassist.runtime.clock import SystemClock
 from devassist.runtime.driver import Driver
 from devassist.runtime.history import History
 from devassist.runtime.intake import Intake, Submission
 from devassist.runtime.local_bus import LocalBus
+from devassist.runtime.people import People
 from devassist.runtime.perform import Performer
-from devassist.runtime.service import Bounds, Service
+from devassist.runtime.service import Service
+from devassist.runtime.starting import Bounds
 from devassist.store.memory_journal import MemoryJournal
 from devassist.store.vault import MemoryVault
 from devassist.tools.get_policy import get_policy_tool
@@ -60,6 +63,9 @@ DOUBLE = 'Thought: Compute it.\nAction: tool:double\nargs: {"n": 21}'
 TRIPLE = 'Thought: Compute.\nAction: tool:triple\nargs: {"n": 14}'
 NATIVE = ModelReply("", tuple(NativeCall(f"call_{n}", "double", json.dumps({"n": n})) for n in (1, 2, 3)), "tool_calls")
 BUSY = ProviderError("too many requests", code="provider_overloaded", retryable=True, provider_status=429)
+DOWN = ProviderError("bad gateway", code="provider_error", retryable=True, provider_status=502)
+TOO_LONG = ProviderError("too long", code="context_length_exceeded", provider_status=400)
+SPARE = "scripted:spare"
 REFUSED = ProviderError("invalid key", code="provider_unauthorised", retryable=False, provider_status=401)
 
 
@@ -73,6 +79,11 @@ async def book(n: int) -> ToolUnknown:
 
 async def hang(n: int) -> ToolResult:
     await asyncio.sleep(3600)
+    return ToolResult(n)
+
+
+async def nap(n: int) -> ToolResult:
+    await asyncio.sleep(0.5)
     return ToolResult(n)
 
 
@@ -92,11 +103,20 @@ class Scene:
     vault: MemoryVault
     service: Service
     intake: Intake
+    people: People
 
     async def begin(self, message: str, agent: str, **definition: Any) -> bytes:
         start = await self.intake.prepare(USER, "agent", Submission(message, "golden", agent=agent))
         changed: Definition = replace(start.definition, **definition)
         return (await self.service.start(USER, replace(start, definition=changed))).stream
+
+    async def waits(self, stream: bytes, wanted: bool) -> None:
+        """Until the run waits for a person, or does not any more."""
+        for _ in range(500):
+            if ((await self.journal.head(USER, stream)).state == "AWAIT_APPROVAL") is wanted:
+                return
+            await asyncio.sleep(0.02)
+        raise SystemExit(f"{stream.hex()} does not move")
 
     async def ask(self, message: str, agent: str = "dev", **definition: Any) -> bytes:
         stream = await self.begin(message, agent, **definition)
@@ -104,21 +124,25 @@ class Scene:
         return stream
 
 
-def scene(model: Model) -> Scene:
+def scene(model: Model, spare: Model | None = None) -> Scene:
+    """``spare``: another model, ``SPARE`` to definitions."""
     vault = MemoryVault()
     journal = MemoryJournal(vault)
     library = PolicyFiles.load(SAMPLES, today=lambda: "2026-06-01")
     tools = ToolRegistry(
         [get_policy_tool(library), _tool("double", double, "pure"), _tool("book", book, "once"),
-         _tool("hang", hang, "idempotent")]
+         _tool("hang", hang, "idempotent"), _tool("keep", double, "once"), _tool("nap", nap, "pure")]
     )  # fmt: skip
     clock, bus, history = SystemClock(), LocalBus(), History(journal, journal)
     performer = Performer(tools, CHECKER.check, bus, clock, _no_price)
-    driver = Driver(journal, vault, clock, performer, {f"{model.kind}:{model.name}": model}, history)
+    own = f"{model.kind}:{model.name}"
+    breakers = Breakers(journal, clock, {own: "here"})
+    driver = Driver(journal, vault, clock, performer, {own: model, SPARE: spare or model}, history, breakers)
     service = Service(journal, journal, vault, clock, bus, driver, history, Bounds())
     models = {"agent": model, "chat": model}
     intake = Intake(AgentFiles(), tools, library, journal, vault, models, Extractive(), Limits(), "text")
-    return Scene(journal, vault, service, intake)
+    people = People(journal, journal, vault, clock, CHECKER, service.wake)
+    return Scene(journal, vault, service, intake, people)
 
 
 # -- the runs ----------------------------------------------------------------------------------------------------------
@@ -152,6 +176,31 @@ async def settled(s: Scene) -> bytes:
 async def second_turn(s: Scene) -> bytes:
     await s.ask("What is twice 21?")
     return await s.ask("And what did I ask before?")
+
+
+async def breaker_open(s: Scene) -> bytes:
+    """Three runs whose provider fails open the breaker; the fourth does not ask it."""
+    for _ in range(3):
+        await s.ask("What is twice 21?", fallbacks=(SPARE,))
+    return await s.ask("What is twice 21?", fallbacks=(SPARE,))
+
+
+async def approved(s: Scene, *, restored: bool = False) -> bytes:
+    """A booking that a person approves, with another seat."""
+    start = await s.intake.prepare(USER, "agent", Submission("Book seat 7.", "golden", agent="dev"))
+    tools = tuple(replace(t, needs_approval=t.name == "keep" and not restored) for t in start.definition.tools)
+    stream = await s.begin("Book seat 7.", "dev", tools=tools)
+    if restored:
+        await asyncio.sleep(0.1)
+        event = RunRestored("restored:1", 1, 2)
+        await s.journal.signal(USER, stream, event.signal_id, Body(event.kind, encode(event)), SystemClock().now_us())
+    await s.waits(stream, True)
+    view = await s.service.view(USER, stream)
+    digest = [e.digest for e, _, _ in view.placed if isinstance(e, Held)][-1]
+    await s.people.approve(USER, stream, digest, "approve", note="By the window.", args={"n": 8})
+    await s.waits(stream, False)
+    await s.service.wait(USER, stream)
+    return stream
 
 
 def _final(text: str) -> str:
@@ -202,6 +251,29 @@ RUNS: dict[str, tuple[Callable[[], Model], Run, str]] = {
         settled,
         "an effect in doubt that a person settled",
     ),
+    "switched": (
+        lambda: Scripted([REFUSED]), lambda s: s.ask("What is twice 21?", fallbacks=(SPARE,)),
+        "the provider refused the key, and a fallback model answered",
+    ),
+    "breaker_open": (
+        lambda: Scripted(lambda _: DOWN), breaker_open, "the breaker of the agent's own model was open",
+    ),
+    "shortened": (
+        lambda: Scripted(lambda r: TOO_LONG if len(r.messages) > 3 else _final("Forty-two. " * 40)), second_turn,
+        "a prompt that the model's context did not hold was made shorter",
+    ),
+    "approved": (
+        lambda: Scripted(['Thought: Book it.\nAction: tool:keep\nargs: {"n": 7}', _final("Seat 8 is booked.")]),
+        approved,
+        "a call that a person approved with other arguments",
+    ),
+    "restored": (
+        lambda: Scripted([
+            'Thought: Wait.\nAction: tool:nap\nargs: {"n": 1}',
+            'Thought: Book it.\nAction: tool:keep\nargs: {"n": 7}', _final("Seat 8 is booked."),
+        ]),
+        lambda s: approved(s, restored=True), "after a restore a person decides on a call that must happen once",
+    ),
     "second_turn": (
         lambda: Scripted([_final("Forty-two.")]), second_turn, "a conversation's second run reads the first",
     ),
@@ -223,7 +295,7 @@ def altered(text: str, kind: str, note: str, **fields: Any) -> str:
             changed = {**json.loads(body), **fields}
             body = canonical({k: v for k, v in changed.items() if v is not None})
         prev = link(record.stream, record.seq, record.at, prev, body)
-        made.append(replace(record, body=body, hash=prev))
+        made.append(record._replace(body=body, hash=prev))
     return dump(made, texts, note)
 
 
@@ -254,7 +326,7 @@ def must_fail(goldens: dict[str, str]) -> dict[str, str]:
 
 
 async def record(model: Model, run: Run, note: str) -> str:
-    made = scene(model)
+    made = scene(model, Scripted(lambda _: _final("Forty-two."), name="spare"))
     await made.service.open(sole_driver=True)
     try:
         stream = await run(made)

@@ -55,7 +55,7 @@ def test_pages_follow_one_another(asked: dict[str, Any]) -> None:
 def test_the_table_shows_who_what_and_when(asked: dict[str, Any]) -> None:
     """One line a row, wide texts cut to the room there is."""
     head, *rows = invoke("log", "query", "--trace", asked["trace_id"]).stdout.splitlines()
-    assert head.split() == ["TIME", "TRACE", "KIND", "STEP", "STATE", "USER", "AGENT", "TOOL", "ERROR", "MS", "TEXT"]
+    assert head.split() == ["TIME", "TRACE", "KIND", "STEP", "STATE", "USER", "AGENT", "TOOL", "CODE", "MS", "TEXT"]
     assert len(rows) == len(_query("--trace", asked["trace_id"]))
     assert "run_finished" in rows[0]
     assert POLICY in rows[-1]

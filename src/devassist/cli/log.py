@@ -17,7 +17,7 @@ from devassist.ports.decision_log import LogPage, LogQuery
 
 _PAGE = 500
 _STATES = [str(state) for state in State]
-_HEAD = ("TIME", "TRACE", "KIND", "STEP", "STATE", "USER", "AGENT", "TOOL", "ERROR/MARK", "MS", "TEXT")
+_HEAD = ("TIME", "TRACE", "KIND", "STEP", "STATE", "USER", "AGENT", "TOOL", "CODE", "MS", "TEXT")
 
 
 @click.group()
@@ -30,7 +30,9 @@ def log() -> None:
 @click.option("--kind", help="Kind of event, such as model_replied or tool_returned.")
 @click.option("--state", type=click.Choice(_STATES, case_sensitive=False), help="State of the run after the event.")
 @click.option("--error", "--error-code", "error_code", metavar="CODE", help="Error code, such as tool_timeout.")
-@click.option("--degraded", is_flag=False, flag_value="1", metavar="[CODE]", help="Answers marked so, or marked at all.")
+@click.option(
+    "--degraded", is_flag=False, flag_value="1", metavar="[CODE]", help="Answers marked so, or marked at all."
+)
 @click.option("--tool", "--tool-name", "tool_name", metavar="NAME", help="Name of the tool.")
 @click.option("--user", "--user-id", "user_id", metavar="NAME", help="Who asked.")
 @click.option("--conversation", "--conversation-id", "conversation_id", metavar="ID")

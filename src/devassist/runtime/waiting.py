@@ -9,7 +9,7 @@ from devassist.core.states import State
 from devassist.runtime.run import ActiveRun
 from devassist.runtime.view import RunView
 
-RECENT = 128
+RECENT = 320
 """Ended runs that are kept in memory for followers."""
 
 
