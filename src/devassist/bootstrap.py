@@ -11,7 +11,7 @@ from functools import partial
 
 from devassist.audit.auditor import RecordAuditor
 from devassist.config import ModelChoice, Settings, load_prices
-from devassist.core.errors import ConfigInvalid
+from devassist.core.errors import ConfigInvalid, SandboxUnavailable
 from devassist.core.prices import PriceList, cost_micro
 from devassist.core.scope import SYSTEM
 from devassist.core.states import OPEN
@@ -26,6 +26,7 @@ from devassist.observability.hub import Follower, Hub
 from devassist.observability.metrics import PrometheusMetrics
 from devassist.ports.journal import HeadQuery
 from devassist.ports.model import Model
+from devassist.ports.sandbox import Sandbox
 from devassist.prompts.catalog import AgentFiles
 from devassist.runtime.access import Access
 from devassist.runtime.breakers import Breakers
@@ -42,6 +43,16 @@ from devassist.runtime.perform import Performer
 from devassist.runtime.service import Service
 from devassist.runtime.services import Services
 from devassist.runtime.starting import Bounds
+from devassist.sandbox.choice import Candidate, ChosenSandbox
+from devassist.sandbox.docker import SOCKET, DockerSandbox
+from devassist.sandbox.engine import Engine
+from devassist.sandbox.image import IMAGE
+from devassist.sandbox.policy import CANNOT as DOCKER_CANNOT
+from devassist.sandbox.policy import Policy
+from devassist.sandbox.scan import scan
+from devassist.sandbox.wasi import CANNOT as WASI_CANNOT
+from devassist.sandbox.wasi import WasiSandbox
+from devassist.sandbox.wasi_build import why_unavailable
 from devassist.store.api_keys import FileApiKeys
 from devassist.store.backup import Directories, FileBackups, clear_derived
 from devassist.store.lock import DirectoryLock
@@ -49,6 +60,7 @@ from devassist.store.log_sqlite import SqliteLog
 from devassist.store.position import PositionFile, SqliteLineage, check_keys
 from devassist.store.sqlite_journal import SqliteJournal
 from devassist.store.vault import FileVault
+from devassist.tools.execute_code import execute_code_tool
 from devassist.tools.get_policy import get_policy_tool
 from devassist.tools.registry import Tool, ToolRegistry
 from devassist.tools.schema import SchemaChecker
@@ -92,7 +104,15 @@ async def _open(
     access = Access(keys, vault, journal, journal, clock)
     opened.push_async_callback(access.close)
     library = PolicyFiles.load(settings.policy_dir or SAMPLES_DIR, today=_today)
-    tools = ToolRegistry([get_policy_tool(library), *extra_tools])
+    sandbox = chosen_sandbox(settings)
+    opened.push_async_callback(sandbox.close)
+    if drive:
+        await sandbox.choose()
+    code = execute_code_tool(
+        sandbox, partial(scan, allowed_paths=tuple(map(str, settings.sandbox_allowed_paths))), settings.sandbox_timeout,
+        sandbox.cannot,
+    )  # fmt: skip
+    tools = ToolRegistry([get_policy_tool(library), code, *extra_tools])
     checker = SchemaChecker()
     models = await _models(settings)
     for model in models.named.values():
@@ -146,9 +166,40 @@ async def _open(
     return Services(
         service=service, people=people, intake=intake, catalog=catalog, tools=tools, library=library, journal=journal,
         heads=journal, vault=vault, access=access, log=log, metrics=metrics, hold=hold,
+        sandbox=sandbox,
         auditor=RecordAuditor(journal, journal, journal, vault, checker),
         model=f"{models.words['agent'].kind}:{models.words['agent'].name}", close=close,
     )  # fmt: skip
+
+
+def chosen_sandbox(settings: Settings) -> ChosenSandbox:
+    """What runs programs, by the settings: nothing is started yet. Raises ConfigInvalid at its first use for limits
+    that a backend cannot keep."""
+    image = settings.sandbox_image or IMAGE
+    work, memory = settings.data_dir / "cache" / "sandbox", settings.sandbox_memory_limit
+
+    async def docker_there() -> None:
+        engine = Engine(SOCKET)
+        try:
+            await engine.open()
+            if await engine.image(image) is None:
+                raise SandboxUnavailable(f"the engine has no image {image}; `devassist sandbox build` makes one")
+        finally:
+            await engine.close()
+
+    def docker() -> Sandbox:
+        policy = Policy(memory=memory, paths=settings.sandbox_allowed_paths)
+        return DockerSandbox(image, work, policy, pool_size=settings.sandbox_pool_size)
+
+    async def wasi_there() -> None:
+        if why := why_unavailable():
+            raise SandboxUnavailable(why)
+
+    candidates = (
+        Candidate("docker", DOCKER_CANNOT, docker_there, docker),
+        Candidate("wasi", WASI_CANNOT, wasi_there, lambda: WasiSandbox(work / "wasi", memory)),
+    )
+    return ChosenSandbox([c for c in candidates if settings.sandbox_backend in ("auto", c.backend)])
 
 
 async def _hold(

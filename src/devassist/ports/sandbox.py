@@ -75,8 +75,24 @@ class Sandbox(Protocol):
         """
         ...
 
-    def state(self) -> SandboxState: ...
+    def state(self) -> SandboxState | None:
+        """None where nothing is chosen yet."""
+        ...
 
     async def close(self) -> None:
         """Kill and remove everything. Idempotent."""
+        ...
+
+
+class SandboxChoice(Sandbox, Protocol):
+    """The sandbox of a process, of which it is known early what it is, and why it is none."""
+
+    @property
+    def backend(self) -> Backend | None:
+        """None where no backend can be used."""
+        ...
+
+    @property
+    def fault(self) -> str:
+        """Why no program can be run now; empty where nothing is known to stand in the way."""
         ...

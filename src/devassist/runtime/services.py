@@ -11,6 +11,7 @@ from devassist.ports.decision_log import DecisionLog
 from devassist.ports.journal import Heads, Journal
 from devassist.ports.knowledge import PolicyLibrary
 from devassist.ports.metrics import Metrics
+from devassist.ports.sandbox import SandboxChoice
 from devassist.ports.tools import ToolBox
 from devassist.ports.vault import Vault
 from devassist.runtime.access import Access
@@ -36,5 +37,6 @@ class Services:
     auditor: Auditor
     metrics: Metrics
     hold: Hold
+    sandbox: SandboxChoice
     model: str
     close: Callable[[], Awaitable[None]]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from devassist.core.errors import Overloaded
 from devassist.core.scope import Scope
 from devassist.core.tooling import ToolResult, ToolSpec
 from devassist.ports.sandbox import Execution, Finding, Program, Sandbox
@@ -39,14 +40,18 @@ _RESULT: dict[str, Any] = {
     "backend": _TEXT,
     "image": _TEXT,
     "limits": _TEXT,
+    "flooded": _FLAG,
     "warnings": {"type": "array", "items": _TEXT},
 }
 
 Scan = Callable[[str], tuple[Finding, ...]]
 
 
-def execute_code_tool(sandbox: Sandbox, scan: Scan, default_timeout_s: int) -> Tool:
-    """The tool over a sandbox. Its effect is ``pure``: nothing outlives the sandbox.
+def execute_code_tool(
+    sandbox: Sandbox, scan: Scan, default_timeout_s: int, cannot: Sequence[str] = ()
+) -> Tool:  # fmt: skip
+    """The tool over a sandbox. Its effect is ``pure``: nothing outlives the sandbox. ``cannot`` tells models what
+    programs are not able to do there.
 
     ``scan`` looks at each program first, and blocked ones are not run (``sandbox_code_blocked``, 400). This is the only
     way from a model or a person to the sandbox.
@@ -57,13 +62,15 @@ def execute_code_tool(sandbox: Sandbox, scan: Scan, default_timeout_s: int) -> T
         blocked = [finding for finding in found if finding.blocked]
         if blocked:
             raise FailForGood("sandbox_code_blocked", _refusal(blocked), status=400)
-        done = await sandbox.execute(scope, Program(code, float(timeout_s), context.trace_id))
+        try:
+            done = await sandbox.execute(scope, Program(code, float(timeout_s), context.trace_id))
+        except Overloaded as error:
+            raise FailForGood("sandbox_busy", error.detail, status=429) from None
         return ToolResult(_result(done, found))
 
-    cannot = sandbox.state().cannot
     spec = ToolSpec(
         NAME,
-        _DESCRIPTION + (f" Not available here: {', '.join(cannot)}." if cannot else ""),
+        _DESCRIPTION + (f" Programs cannot: {'; '.join(cannot)}." if cannot else ""),
         {
             "type": "object",
             "properties": {

@@ -1,0 +1,3 @@
+"""Where untrusted programs run: backends of the port Sandbox, and what they share."""
+
+from __future__ import annotations

@@ -1,0 +1,97 @@
+"""Which backend runs programs: the first that could, opened when it is first needed. Adapter of ports.sandbox.Sandbox.
+
+The choice is made once, so that what models are told of the sandbox stays true: a backend that fails later is a fault
+of the service, and no other takes its place behind anybody's back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
+from typing import NamedTuple
+
+from devassist.core.errors import SandboxUnavailable
+from devassist.core.scope import Scope
+from devassist.ports.sandbox import Backend, Execution, Program, Sandbox, SandboxState
+
+AGAIN_S = 10.0
+"""How long a failure to open stands before it is tried again."""
+
+
+class Candidate(NamedTuple):
+    """A backend that may be there. ``probe`` raises SandboxUnavailable where it is not; it is cheap and starts nothing.
+    ``cannot``: what its programs cannot do, for models and people."""
+
+    backend: Backend
+    cannot: tuple[str, ...]
+    probe: Callable[[], Awaitable[None]]
+    make: Callable[[], Sandbox]
+
+
+class ChosenSandbox:
+    """``await choose()`` before anything else; then ``open`` early, or let the first program do it."""
+
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        self._candidates = tuple(candidates)
+        self._chosen: Candidate | None = None
+        self._sandbox: Sandbox | None = None
+        self._opening = asyncio.Lock()
+        self._failed_at = -AGAIN_S
+        self._fault = "No backend is allowed."
+
+    async def choose(self) -> None:
+        faults: list[str] = []
+        for candidate in self._candidates:
+            try:
+                await candidate.probe()
+            except SandboxUnavailable as error:
+                faults.append(f"{candidate.backend}: {error.detail}")
+                continue
+            self._chosen, self._fault = candidate, ""
+            return
+        self._fault = " ".join(faults) or self._fault
+
+    @property
+    def fault(self) -> str:
+        """Why no program can be run now; empty where nothing is known to stand in the way."""
+        return self._fault
+
+    @property
+    def backend(self) -> Backend | None:
+        return None if self._chosen is None else self._chosen.backend
+
+    @property
+    def cannot(self) -> tuple[str, ...]:
+        return () if self._chosen is None else self._chosen.cannot
+
+    async def open(self) -> None:
+        """Idempotent; calls at the same time open once. Raises SandboxUnavailable."""
+        async with self._opening:
+            if self._sandbox is not None:
+                return
+            if self._chosen is None or monotonic() - self._failed_at < AGAIN_S:
+                raise SandboxUnavailable(f"No sandbox can be used. {self._fault}")
+            sandbox = self._chosen.make()
+            try:
+                await sandbox.open()
+            except SandboxUnavailable as error:
+                self._fault, self._failed_at = f"{self._chosen.backend}: {error.detail}", monotonic()
+                raise
+            self._sandbox, self._fault = sandbox, ""
+
+    async def execute(self, scope: Scope, program: Program) -> Execution:
+        if self._sandbox is None:
+            await self.open()
+        assert self._sandbox is not None, "opening makes one or raises"
+        return await self._sandbox.execute(scope, program)
+
+    def state(self) -> SandboxState | None:
+        """None while it is not open."""
+        return None if self._sandbox is None else self._sandbox.state()
+
+    async def close(self) -> None:
+        async with self._opening:
+            sandbox, self._sandbox = self._sandbox, None
+        if sandbox is not None:
+            await sandbox.close()
