@@ -9,7 +9,7 @@ from devassist.core.states import State
 from devassist.runtime.run import ActiveRun
 from devassist.runtime.view import RunView
 
-RECENT = 320
+RECENT = 128
 """Ended runs that are kept in memory for followers."""
 
 
