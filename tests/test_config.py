@@ -230,6 +230,7 @@ SECRETS = [
     ("DEVASSIST_FALLBACK_MODELS", json.dumps([{"base_url": "http://a", "model": "m", "api_key": KEY}])),
     ("DEVASSIST_FALLBACK_MODELS", json.dumps([{"base_url": "http://a", "model": "m", "api_key_env": KEY}])),
     ("DEVASSIST_FALLBACK_MODELS", json.dumps({"api_key": KEY})),
+    ("DEVASSIST_FALLBACK_MODELS", "{}"),
     ("DEVASSIST_FALLBACK_MODELS", KEY),
 ]
 

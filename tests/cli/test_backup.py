@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from devassist.store.backup_files import digest
 from devassist.store.database import connect
 from devassist.store.lock import DirectoryLock
-from tests.cli.kit import invoke
+from tests.cli.kit import POLICY, invoke
 
 
 @pytest.fixture
@@ -99,6 +100,25 @@ def test_restore_and_resume_at_once(asked: Path) -> None:
     shutil.copy(Path(report["replaced"]) / "journal.db", asked / "data" / "journal.db")
     assert traces() == ["after", "before"]
     assert position()["level"] == "fail"
+
+
+def test_a_run_that_waits_says_that_it_was_restored(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is asked reads from ``trace show`` which time is missing; the fact is a line of ``log query``."""
+    texts = "{zh: 问, en: asks}"
+    (place / "agents").mkdir()
+    agent = f"name: clerk\ndescription: {texts}\nprompt: {texts}\ntools: [get_policy]\napproval: [get_policy]\n"
+    (place / "agents" / "clerk.yaml").write_text(agent, "utf-8")
+    monkeypatch.setenv("DEVASSIST_AGENTS_DIR", "agents")
+    assert invoke("ask", POLICY, "--agent", "clerk").exit_code == 1
+    assert invoke("backup", "b").exit_code == 0
+    assert invoke("restore", "--resume", "b").exit_code == 0
+    (row,) = [json.loads(line) for line in invoke("trace", "list", "--json").stdout.splitlines()]
+    page = invoke("trace", "show", row["trace_id"]).stdout
+    assert re.search(
+        r"^People\n  \S+ \S+  restored  the journal was put back: from 20\S+ \S+ to 20", page, re.MULTILINE
+    )
+    assert "Waits for     approval" in page
+    assert re.search(r" fact .* restored how=restored ", invoke("log", "query", "--kind", "fact").stdout)
 
 
 def test_restore_leaves_a_driven_directory_alone(asked: Path) -> None:

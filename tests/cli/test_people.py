@@ -155,7 +155,10 @@ def test_of_several_calls_the_one_is_named(live: Live) -> None:
     page = beside(live, "trace", "show", trace_id).stdout
     assert f"devassist trace settle {trace_id} --happened" in page
     assert '  local  mail {"to": "c"}: settled as having happened: seen\n' in page
-    assert "not_waiting" in beside(live, "trace", "settle", trace_id, "--repeat").stderr
+    assert page.count("in doubt: whether this call took effect is not known") == 1
+    assert page.count("in doubt then: it was settled since as having happened") == 1
+    refused = beside(live, "trace", "settle", trace_id, "--repeat").stderr
+    assert "not_waiting: the run has ended, so the call cannot be repeated" in refused
 
 
 @pytest.mark.parametrize(
@@ -169,7 +172,7 @@ def test_of_several_calls_the_one_is_named(live: Live) -> None:
         (("approve", "T", "--reject", "--args", "{}"), 2, "approve"),
         (("approve", "T", "--approve", "--reject"), 2, "one of them"),
         (("settle", "T"), 2, "--happened"),
-        (("settle", "T", "--happened"), 1, "not_waiting"),
+        (("settle", "T", "--happened"), 1, "doubt_not_found"),
         (("settle", "T", "--happened", "--result", "NaN"), 2, "no JSON"),
         (("approve", "0" * 32, "--approve"), 1, "run_not_found"),
     ],

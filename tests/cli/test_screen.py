@@ -35,6 +35,18 @@ def _shown(capsys: pytest.CaptureFixture[str], live: bool, *messages: dict[str, 
     return capsys.readouterr()
 
 
+def test_a_lost_connection_has_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also while a call is under way; its result is told with the call once more."""
+    screen = Screen(live=False)
+    screen.take(META)
+    screen.take(_step(type="step_started"))
+    screen.lost("Gone")
+    screen.take(_step())
+    assert capsys.readouterr().err.splitlines() == [
+        '  1. t {"a": 1}', "connection lost (Gone), trying again", '  1. t {"a": 1}  12 ms',
+    ]  # fmt: skip
+
+
 def test_a_terminal_sees_the_answer_grow(capsys: pytest.CaptureFixture[str]) -> None:
     """Pieces come once each, also when they overlap; the settled text adds what is missing."""
     out, _ = _shown(capsys, True, _delta("Hel", 0), _delta("ello", 1), _answer("Hello!"))

@@ -40,7 +40,7 @@ async def docker_narrow(engine: None, docker_home: Path) -> AsyncIterator[Docker
 
 @pytest.fixture(scope="session")
 def wasi_cache(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Outlives the tests, so that the component is built once: where pytest keeps such things, or else for this time."""
+    """Outlives the tests, so that the component is built once: where pytest keeps such things, or for this time."""
     if pytestconfig.pluginmanager.hasplugin("cacheprovider"):
         return pytestconfig.cache.mkdir("wasi")  # type: ignore[union-attr]
     return tmp_path_factory.mktemp("wasi")

@@ -225,7 +225,8 @@ async def test_what_is_no_whole_backup_is_refused(
 async def test_swapping_destroys_nothing_but_what_is_derived(
     files: FileBackups, journal: SqliteJournal, at: Directories, tmp_path: Path
 ) -> None:
-    """The old journal is moved aside, each time to a place of its own; log, graphs and caches are made again."""
+    """The old journal is moved aside, each time to a place of its own, with the report of the restore before; log,
+    graphs and caches are made again."""
     await counted(journal, 0, 5)
     await files.take(tmp_path / "b")
     await counted(journal, 5, 5)
@@ -236,7 +237,14 @@ async def test_swapping_destroys_nothing_but_what_is_derived(
         path.parent.mkdir(exist_ok=True)
         path.write_text("x")
     (at.graphs / "notes.txt").write_text("not ours")
-    replaced = [await files.swap(await files.stage(tmp_path / "b"), REWIND) for _ in range(2)]
+    replaced: list[Path] = []
+    for n in range(2):
+        into = await files.swap(await files.stage(tmp_path / "b"), REWIND)
+        assert into is not None
+        replaced.append(into)
+        await files.report({"restore": n})
+    assert json.loads((replaced[1] / "restore-report.json").read_text()) == {"restore": 0}
+    assert json.loads((at.data / "restore-report.json").read_text()) == {"restore": 1}
     assert numbers(replaced[0] / "journal.db") == list(range(10))
     assert numbers(replaced[1] / "journal.db") == list(range(5))
     assert numbers(at.journal) == list(range(5))

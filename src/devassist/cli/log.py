@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -83,12 +84,20 @@ def _print(rows: list[dict[str, Any]]) -> None:
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     when = datetime.fromisoformat(row["timestamp"]).astimezone().strftime("%m-%d %H:%M:%S")
-    text = row["error_message"] or row["output_text"] or row["input_text"] or ""
+    text = row["error_message"] or row["output_text"] or row["input_text"] or _fact(row) or ""
     step = "" if row["step"] is None else str(row["step"])
     plain = [row[name] or "" for name in ("user_id", "agent", "tool_name")]
     plain.append(row["error_code"] or row["degraded"] or "")
     trace = (row["trace_id"] or "")[:8] + "…" + (row["trace_id"] or "")[-6:] if row["trace_id"] else ""
     return (when, trace, row["kind"], step, row["state"] or "", *plain, str(row["duration_ms"] or ""), one_line(text))
+
+
+def _fact(row: dict[str, Any]) -> str | None:
+    """What a fact of no run says: its name and values; the metadata has the rest."""
+    if row["kind"] != "fact":
+        return None
+    said = json.loads(row["metadata"])
+    return " ".join([said["name"], *(f"{name}={value}" for name, value in said.get("data", ()))])
 
 
 def _say_more(page: LogPage) -> None:

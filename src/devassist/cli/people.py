@@ -132,7 +132,7 @@ def _approval(found: Questions, view: RunView, digest: str | None) -> Question:
         return meant[0]
     waiting = [q for q in asked if q.open] or asked
     if not waiting:
-        raise Stop("not_waiting: this run never asked for an approval")
+        raise Stop("approval_not_found: this run never asked for an approval")
     if len(waiting) > 1:
         what = "several calls wait" if waiting[0].open else "no call waits now"
         raise click.UsageError(f"{what}; say which one is meant{_those(waiting, view)}")
@@ -147,7 +147,7 @@ def _doubt(found: Questions, view: RunView, step: int | None, call: int | None) 
         if q.kind == "settlement" and step in (None, q.step + 1) and call in (None, q.call + 1)
     }
     if not meant:
-        raise Stop("not_waiting: no such call of this run was ever in doubt")
+        raise Stop("doubt_not_found: no such call of this run was ever in doubt")
     asked = list(meant.values())
     candidates = [q for q in asked if q.open and not q.told] or [q for q in asked if q.open] or asked
     if len(candidates) > 1:

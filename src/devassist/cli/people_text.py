@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 
 from devassist.cli.output import args_text, cut, local_time, one_line
 from devassist.core.questions import Question, Questions
-from devassist.core.signals import ApprovalGiven, CancelRequested, SettlementGiven
+from devassist.core.signals import ApprovalGiven, CancelRequested, RunRestored, SettlementGiven
 from devassist.core.wire import Text, parse
 from devassist.runtime.view import Placed
 
 DIGITS = 12
 """Digits of a digest that are shown."""
 _ARGS_COLUMNS = 200
+RESTORED = "restored"
+"""Stands where the name of who said something does."""
 _SETTLED = {"happened": "settled as having happened", "repeat": "settled by repeating it", "abandon": "given up"}
 
 
@@ -43,13 +45,17 @@ def waits_for(trace_id: str, pending: Sequence[Mapping[str, Any]]) -> list[Wait]
     return waits
 
 
-def settle_with(trace_id: str, found: Questions, step: int, call: int) -> str | None:
-    """The command that settles a doubt from which the run went on, None where there is none."""
-    mine = [q for q in found.doubts if (q.step, q.call) == (step, call)]
-    if not mine:
-        return None
-    which = "" if len(found.waiting) + len(found.doubts) == 1 else place(step, call)
-    return f"devassist trace settle {trace_id}{which} --happened --result '…'   (or --abandon)"
+def doubt_lines(trace_id: str, found: Questions, step: int, call: int) -> list[str]:
+    """What is to be said of a call that the run went on from in doubt, or ended with: with the command that settles it,
+    where nobody has."""
+    mine = [q for q in found.all if q.kind == "settlement" and (q.step, q.call) == (step, call)]
+    if any(isinstance(q.answer, SettlementGiven) and q.answer.outcome == "happened" for q in mine):
+        return ["  in doubt then: it was settled since as having happened"]
+    lines = ["  in doubt: whether this call took effect is not known"]
+    if any(q.open and q.told for q in mine):
+        which = "" if len(found.waiting) + len(found.doubts) == 1 else place(step, call)
+        lines.append(f"    devassist trace settle {trace_id}{which} --happened --result '…'   (or --abandon)")
+    return lines
 
 
 def place(step: int, call: int) -> str:
@@ -89,10 +95,14 @@ def answer_text(q: Question, text: Text) -> str:
 
 
 def people_lines(placed: Iterable[Placed], found: Questions, names: Mapping[str, str], text: Text) -> list[str]:
-    """Who said what to a run, in order; empty where nobody did."""
+    """Who said what to a run, in order, and when it was restored; empty where nothing was."""
     said: list[tuple[int, str, str]] = []
     for event, _, at in placed:
         if isinstance(event, CancelRequested):
             said.append((at, event.actor, "asked to cancel"))
+        elif isinstance(event, RunRestored):
+            lost = f"{local_time(event.window_from)} to {local_time(event.window_to)}"
+            said.append((at, RESTORED, f"the journal was put back: from {lost} calls may have been made that it lacks"))
     said += [(q.answered, q.answer.actor, answer_text(q, text)) for q in found.all if q.answer is not None]
-    return [f"  {local_time(at)}  {names.get(actor, '(erased)')}  {what}" for at, actor, what in sorted(said)]
+    known = {**names, RESTORED: RESTORED}
+    return [f"  {local_time(at)}  {known.get(actor, '(erased)')}  {what}" for at, actor, what in sorted(said)]

@@ -79,6 +79,11 @@ class Screen:
             case _:
                 pass
 
+    def lost(self, reason: str) -> None:
+        """Say that the connection was, on a line of its own."""
+        self._close_line()
+        note(f"connection lost ({reason}), trying again")
+
     # -- steps ---------------------------------------------------------------------------------------------------
 
     def _step_started(self, message: Message) -> None:

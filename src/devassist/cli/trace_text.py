@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from devassist.cli.context import LOCAL
 from devassist.cli.output import args_text, clean, cut, indented, local_time, one_line, took
-from devassist.cli.people_text import settle_with, waits_for
+from devassist.cli.people_text import doubt_lines, waits_for
 from devassist.cli.screen import source_text
 from devassist.core.definition import Definition
 from devassist.core.errors import JournalCorrupt
@@ -106,8 +106,7 @@ def show_text(answer: dict[str, Any], row: dict[str, Any], view: RunView, said: 
     for step in answer["steps"]:
         lines += ["", *_step(step, 0 if full else _OBSERVATION_LINES)]
         if step["in_doubt"]:
-            command = settle_with(answer["trace_id"], said.found, step["step_index"], step["call_index"])
-            lines += [f"    {command}"] if command else []
+            lines += doubt_lines(answer["trace_id"], said.found, step["step_index"], step["call_index"])
     if said.lines:
         lines += ["", "People", *said.lines]
     return "\n".join([*lines, "", *_end(answer)])
@@ -127,8 +126,6 @@ def _step(step: dict[str, Any], most: int) -> list[str]:
         lines.append(_labelled("error   ", f"{error['code']}: {error['message'] or ''}", most))
     elif step["observation_text"]:
         lines.append(_labelled("observed", _readable(step), most))
-    if step["in_doubt"]:
-        lines.append("  in doubt: whether this call took effect is not known")
     return lines
 
 

@@ -126,7 +126,9 @@ def fallback_models(text: str) -> tuple[tuple[str, str, str | None], ...]:
     """(base_url, model, name of the variable that holds the key or None) each."""
     try:
         rows: Any = json.loads(text)
-        return tuple(_fallback(cast("dict[str, Any]", row)) for row in rows)
+        if not isinstance(rows, list):
+            raise TypeError
+        return tuple(_fallback(row) for row in cast("list[dict[str, Any]]", rows))
     except (ValueError, TypeError, AttributeError, RecursionError):
         shape = '[{"base_url": "http://…/v1", "model": "…", "api_key_env": "NAME_OF_A_VARIABLE"}]'
         raise ValueError(f"a JSON list such as {shape}, where api_key_env may be left out") from None

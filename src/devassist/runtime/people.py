@@ -40,6 +40,9 @@ _ANSWERED = {
     "repeat": "it was settled by repeating it", "abandon": "it was given up",
 }  # fmt: skip
 
+_WENT_ON = "the run went on without this call, so it cannot be repeated; its model may call again"
+_ENDED = "the run has ended, so the call cannot be repeated; it can be settled as happened, or abandoned"
+
 
 class Given(NamedTuple):
     """A result that somebody knows; any JSON value, null too."""
@@ -108,7 +111,8 @@ class People:
         """
         head = await own_head(self._heads, self._vault, scope, stream)
         if args is not None and decision != "approve":
-            raise InvalidRequest("arguments can only be changed with 'approve'", errors=(("/tool_args", "rejected"),))
+            errors = (("/tool_args", "only with 'approve'"),)
+            raise InvalidRequest("arguments can only be changed with 'approve'", errors=errors)
         view, found = await self._read(scope, stream, head)
         asked = found.approval(digest)
         payloads = [] if args is None else [await self._seal(view, self._args(view, asked, args))]
@@ -155,7 +159,9 @@ class People:
         """
         head = await own_head(self._heads, self._vault, scope, stream)
         if result is not None and outcome != "happened":
-            raise InvalidRequest("a result can only be given with 'happened'", errors=(("/result", outcome),))
+            raise InvalidRequest(
+                "a result can only be given with 'happened'", errors=(("/result", "only with 'happened'"),)
+            )
         view, found = await self._read(scope, stream, head)
         asked = found.doubt(step, call, digest)
         payloads = [] if result is None else [await self._seal(view, self._result(view, asked, result))]
@@ -170,7 +176,7 @@ class People:
         if not asked.open:
             raise NotWaiting("the outcome of this call is in doubt no more: it came in")
         if asked.told and outcome == "repeat":
-            raise NotWaiting("the run went on without this call, so it cannot be repeated; its model may call again")
+            raise NotWaiting(_ENDED if found.state.closed else _WENT_ON)
         payloads += [await self._seal(view, note)] if note else []
         event = SettlementGiven(
             found.signal_id("settlement", asked.digest), await self._who(scope), asked.digest, outcome, known,

@@ -27,19 +27,26 @@ def confine(memory: int) -> str:
         libc = ctypes.CDLL(None)
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
             file.write("500")  # when the host runs out of memory, sandboxes go before services
-        resource.setrlimit(resource.RLIMIT_DATA, (memory + _OWN_MEMORY, memory + _OWN_MEMORY))
+        _limit(resource.RLIMIT_DATA, memory + _OWN_MEMORY)
         parts += ["no_new_privs"] * (libc.prctl(38, 1, 0, 0, 0) == 0)
         parts += ["landlock"] * _landlock(libc)
     os.nice(3)
     for what, limit in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_NOFILE, 64)):
-        resource.setrlimit(what, (limit, limit))
+        _limit(what, limit)
     if os.getuid() == 0:
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
+        with contextlib.suppress(PermissionError):  # a root that may not even this
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
     if sys.platform == "linux":
         parts += ["seccomp"] * _seccomp(ctypes.CDLL(None))
     return " ".join([f"user={os.getuid()}", *parts])
+
+
+def _limit(what: int, most: int) -> None:
+    hard = resource.getrlimit(what)[1]
+    limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(what, (limit, limit))
 
 
 def _landlock(libc: ctypes.CDLL) -> bool:

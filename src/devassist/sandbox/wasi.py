@@ -16,7 +16,7 @@ from devassist.sandbox.fairness import Bounds, Gate
 from devassist.sandbox.output import OUTPUT_BYTES
 from devassist.sandbox.stats import Counts
 from devassist.sandbox.wasi_build import Component, Say, component, to_stderr
-from devassist.sandbox.wasi_process import Ran, Worker, WorkerLost
+from devassist.sandbox.wasi_process import Ran, Unloadable, Worker, WorkerLost
 
 log = logging.getLogger(__name__)
 
@@ -60,31 +60,38 @@ class WasiSandbox:
             least = f"{LEAST_MEMORY // MIB}m"
             raise ConfigInvalid(f"SANDBOX_MEMORY_LIMIT is {memory} bytes; allowed without Docker is {least} or more")
         self._cache, self._memory, self._output, self._say = cache, memory, output, say
-        self._gate = Gate(bounds or Bounds())
+        self._bounds = bounds or Bounds()
+        self._gate = Gate(self._bounds)
         self.counts = Counts()
         self._component: Component | None = None
         self._confined = ""
         self._idle: list[Worker] = []
         self._workers: set[Worker] = set()
         self._chores: set[asyncio.Task[None]] = set()
+        self._making = False
+        self._opening = asyncio.Lock()
 
     async def open(self) -> None:
-        if self._component is not None:
-            return
+        """Build the component where the cache has none, which may take a minute or two: meanwhile there is
+        SandboxUnavailable, which says so."""
+        async with self._opening:
+            if self._component is None:
+                try:
+                    await self._open()
+                except BaseException:
+                    await self.close()
+                    raise
+
+    async def _open(self) -> None:
         self._component = await component(self._cache, self._say)
         try:
-            try:
-                first = await self._start()
-            except SandboxUnavailable as error:
-                # What was compiled on another processor may not load here.
-                self._say(f"{error.detail}. Once more, from the beginning ...")
-                os.close(self._component.file)
-                self._component = None
-                self._component = await component(self._cache, self._say, again=True)
-                first = await self._start()
-        except BaseException:
-            await self.close()
-            raise
+            first = await self._start()
+        except Unloadable as error:
+            self._say(f"{error.detail}. Building it once more ...")
+            os.close(self._component.file)
+            self._component = None
+            self._component = await component(self._cache, self._say, again=True)
+            first = await self._start()
         self._confined = first.confined
         self._idle.append(first)
 
@@ -161,7 +168,8 @@ class WasiSandbox:
 
     async def _start(self) -> Worker:
         if self._component is None:
-            raise SandboxUnavailable("The sandbox is not open")
+            making = self._opening.locked()
+            raise SandboxUnavailable("The sandbox is being made ready" if making else "The sandbox is not open")
         worker = await Worker.start(self._component.file, self._memory)
         if not self._is_open():
             await worker.end()
@@ -181,7 +189,8 @@ class WasiSandbox:
         return worker
 
     def _give_back(self, worker: Worker, ran: Ran) -> None:
-        if ran.frames.trailer is None or self._component is None:
+        surplus = len(self._workers) > self._bounds.running
+        if ran.frames.trailer is None or self._component is None or surplus:
             self._dispose(worker)
         else:
             self._idle.append(worker)
@@ -189,19 +198,24 @@ class WasiSandbox:
     def _dispose(self, worker: Worker) -> None:
         """Kill it now, bury it later, and see that one is ready again."""
         worker.kill()
-        self._do(self._replace(worker))
+        self._do(self._bury(worker))
+        if not (self._idle or self._making or self._component is None):
+            self._making = True
+            self._do(self._make())
 
     def _do(self, work: Coroutine[None, None, None]) -> None:
         chore = asyncio.create_task(work)
         self._chores.add(chore)
         chore.add_done_callback(self._chores.discard)
 
-    async def _replace(self, worker: Worker) -> None:
+    async def _bury(self, worker: Worker) -> None:
         await worker.end()
         self._workers.discard(worker)
-        if self._idle or self._component is None:
-            return
+
+    async def _make(self) -> None:
         try:
             self._idle.append(await self._start())
         except SandboxUnavailable as error:
             log.warning("No worker could be made ready", extra={"fault": error.detail})
+        finally:
+            self._making = False

@@ -53,6 +53,11 @@ def why_unavailable() -> str:
     return ""
 
 
+def is_built(cache: Path) -> bool:
+    """Whether the cache has a component for this machine; whoever opens it sees whether it is whole."""
+    return not why_unavailable() and (cache / f"wasi-{_key()}" / _ABOUT).exists()
+
+
 @dataclass(frozen=True, slots=True)
 class Component:
     """A compiled component: the open file, which is the caller's to close, and what to call it."""
@@ -107,6 +112,7 @@ def _opened(place: Path) -> Component | None:
         return None
     with os.fdopen(os.dup(file), "rb") as readable:
         digest = hashlib.file_digest(readable, "sha256").hexdigest()
+        readable.seek(0)
     if digest == about.get("sha256"):
         return Component(file, about["image"])
     os.close(file)
@@ -135,13 +141,13 @@ async def _alone(cache: Path, say: Say) -> AsyncGenerator[None]:
 
 async def _publish(place: Path, say: Say, make: Make) -> None:
     """Make it beside its place and move it there whole; what other versions and broken builds left is removed."""
-    for old in place.parent.glob("wasi-*"):
-        shutil.rmtree(old, ignore_errors=True)
     made = Path(tempfile.mkdtemp(prefix="wasi-", dir=place.parent))
     try:
         image = await make(made, say)
         about = {"image": image, "sha256": await asyncio.to_thread(_digest, made / _COMPONENT)}
         (made / _ABOUT).write_text(json.dumps(about) + "\n", "utf-8")
+        for old in {*place.parent.glob("wasi-*")} - {made}:
+            shutil.rmtree(old, ignore_errors=True)
         os.rename(made, place)
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
@@ -172,9 +178,13 @@ def _digest(path: Path) -> str:
 
 async def _step(arguments: list[str]) -> str:
     """Run one step of the build; what it says on stdout. Raises SandboxUnavailable with what it complained of."""
-    process = await asyncio.create_subprocess_exec(
-        *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=PIPE, stderr=PIPE, env={}, cwd="/", start_new_session=True
-    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=PIPE, stderr=PIPE, env={}, cwd="/",
+            start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        raise SandboxUnavailable(f"{sys.executable} cannot be started: {error.strerror}") from None
     try:
         out, said = await process.communicate()
     except BaseException:

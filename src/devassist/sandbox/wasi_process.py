@@ -18,6 +18,9 @@ START_S = 60.0
 """A worker that is not ready by then never will be; busy machines take seconds."""
 GRACE_S = 2.0
 """A program is ended on time wherever it computes; one that waits in a call of the host is killed so much later."""
+UNLOADABLE = 3
+"""The exit code of a worker that cannot load the component."""
+_DYING_S = 1.0
 _READ = 1 << 16
 _WORKER = "from devassist.sandbox.wasi_worker import main; main()"
 
@@ -27,6 +30,10 @@ def command(*arguments: str, code: str = _WORKER) -> list[str]:
     path = "\n".join(os.path.abspath(each) for each in sys.path if each)
     begin = f"import sys; sys.path[:] = sys.argv.pop(1).split('\\n'); {code}"
     return [sys.executable, "-I", "-X", "utf8", "-c", begin, path, *arguments]
+
+
+class Unloadable(SandboxUnavailable):
+    """The component was not compiled for this processor, or with other options."""
 
 
 class WorkerLost(Exception):
@@ -49,13 +56,14 @@ class Worker:
     def __init__(self, process: Process) -> None:
         self._process = process
         self._reading = asyncio.Lock()
+        self._is_killed = False
         self.confined = ""
 
     @classmethod
     async def start(cls, component: int, memory: int) -> Worker:
         """Load the component that is open as this file; programs get ``memory`` bytes each.
 
-        Raises SandboxUnavailable with what the worker said when it does not come up.
+        Raises SandboxUnavailable with what the worker said when it does not come up; Unloadable is one.
         """
         try:
             process = await asyncio.create_subprocess_exec(
@@ -76,7 +84,8 @@ class Worker:
             raise
         if not worker.confined:
             said = await worker.end()
-            raise SandboxUnavailable(f"A worker cannot run programs: {said or 'it ended without a word'}")
+            fault = Unloadable if process.returncode == UNLOADABLE else SandboxUnavailable
+            raise fault(f"A worker cannot run programs: {said or 'it ended without a word'}")
         return worker
 
     @property
@@ -125,12 +134,26 @@ class Worker:
             raise WorkerLost from None
 
     def kill(self) -> None:
+        """End it now, unless it ends by itself: killing looks whether it lives, and may take its exit code away from
+        whoever waits for that."""
+        if not self._out.at_eof():
+            self._kill()
+
+    def _kill(self) -> None:
+        if self._is_killed:
+            return
+        self._is_killed = True
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
     async def end(self) -> str:
         """Kill it, and wait until it is gone; idempotent. Returns what it said of itself last."""
         self.kill()
+        if self._out.at_eof():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_DYING_S):
+                    await self._process.wait()
+            self._kill()
         async with self._reading:
             _, said = await self._process.communicate()  # reads on: a pipe that nobody empties would hold its end up
         return said.decode("utf-8", "replace").strip()[-500:]

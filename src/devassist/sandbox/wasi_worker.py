@@ -28,6 +28,7 @@ from wasmtime import Config, Engine, ExitTrap, Store, StoreContext, WasiConfig, 
 from wasmtime.component import Component, Linker
 
 from devassist.sandbox.confine import confine
+from devassist.sandbox.wasi_process import UNLOADABLE
 
 MARK = b"\0\x1e"
 STDOUT, STDERR = 1, 2
@@ -71,7 +72,11 @@ def _compile(source: str, target: str) -> None:
 def _serve(component: int, memory: int) -> NoReturn:
     """Run what stdin asks for in the component that is open as this file, with so many bytes for each program."""
     ours = engine()
-    runner = Runner(ours, Component.deserialize_file(ours, f"/dev/fd/{component}"), memory)
+    try:
+        runner = Runner(ours, Component.deserialize_file(ours, f"/dev/fd/{component}"), memory)
+    except WasmtimeError as error:
+        print(error, file=sys.stderr)
+        sys.exit(UNLOADABLE)
     os.close(component)
     null = os.open(os.devnull, os.O_RDWR)
     confined = confine(memory)

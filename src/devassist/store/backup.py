@@ -263,6 +263,8 @@ def _aside(at: Directories) -> Path | None:
     into.mkdir(mode=0o700)
     for name, path in there:
         move_aside(path, into, name)
+    if (earlier := at.data / REPORT).exists():  # it alone says what the journal that was replaced before had
+        earlier.replace(into / REPORT)
     sync(at.data)
     return into
 
