@@ -13,7 +13,8 @@ RUN /opt/devassist/bin/pip install -q --no-deps --no-build-isolation .
 
 FROM ${BASE}
 RUN useradd --uid 10001 --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin devassist \
- && install -d -o devassist -g devassist -m 0700 /var/lib/devassist/data /var/lib/devassist/data.keys
+ && install -d -o devassist -g devassist -m 0700 /var/lib/devassist/data /var/lib/devassist/data.keys \
+    /run/devassist
 COPY --from=build /opt/devassist /opt/devassist
 ENV PATH=/opt/devassist/bin:$PATH \
     PYTHONUNBUFFERED=1 \

@@ -1,7 +1,7 @@
 # Everything runs in .venv, which these targets make and keep up to date (scripts/venv.sh).
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/bash
-.PHONY: help run embedded test lint format lock bench bench-peers bench-embedded
+.PHONY: help run embedded test lint format lock bench bench-peers bench-embedded bench-sandbox
 
 help: ## these lines
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -40,3 +40,7 @@ bench-peers: ## measure it beside other durable agent loops, minutes (ARGS are h
 bench-embedded: ## how 20 streams of the embedded model hold up the API (ARGS are handed on)
 	@scripts/venv.sh test
 	@.venv/bin/python -m bench.embedded $(ARGS)
+
+bench-sandbox: ## what a program in the sandbox costs, beside other clients of a Docker engine (ARGS are handed on)
+	@scripts/venv.sh test
+	@.venv/bin/python -m bench.sandbox $(ARGS)

@@ -53,7 +53,8 @@ def model_of() -> tuple[float, float]:
 
 
 def main(directory: Path) -> None:
-    settings = load({"data_dir": str(directory / "data"), "port": "0", "chat_model": "embedded"}, {})
+    given = {"data_dir": str(directory / "data"), "port": "0", "chat_model": "embedded", "sandbox_pool_size": "0"}
+    settings = load({**given}, {})
 
     async def opener() -> Services:
         services = await open_services(settings, drive=True)

@@ -41,6 +41,7 @@ def settings(directory: Path, url: str) -> Settings:
         {
             "DEVASSIST_DATA_DIR": str(directory), "DEVASSIST_KEYS_DIR": str(directory) + ".keys",
             "DEVASSIST_MAX_OPEN_RUNS": "10000", "DEVASSIST_PORT": "0", "OPENAI_BASE_URL": url, "OPENAI_MODEL": "stub",
+            "SANDBOX_POOL_SIZE": "0",
         },
     )  # fmt: skip
 

@@ -44,7 +44,7 @@ def settings(directory: Path, url: str) -> Settings:
         {
             "DEVASSIST_DATA_DIR": str(directory), "DEVASSIST_KEYS_DIR": str(directory) + ".keys",
             "DEVASSIST_MAX_OPEN_RUNS": "10000", "DEVASSIST_PORT": "0", "DEVASSIST_MODEL_PROTOCOL": "tools",
-            "OPENAI_BASE_URL": url, "OPENAI_MODEL": "m",
+            "OPENAI_BASE_URL": url, "OPENAI_MODEL": "m", "SANDBOX_POOL_SIZE": "0",
         },
     )  # fmt: skip
 

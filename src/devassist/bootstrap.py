@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
 from devassist.audit.auditor import RecordAuditor
 from devassist.config import ModelChoice, Settings, load_prices
@@ -26,7 +27,7 @@ from devassist.observability.hub import Follower, Hub
 from devassist.observability.metrics import PrometheusMetrics
 from devassist.ports.journal import HeadQuery
 from devassist.ports.model import Model
-from devassist.ports.sandbox import Sandbox
+from devassist.ports.sandbox import SandboxChoice
 from devassist.prompts.catalog import AgentFiles
 from devassist.runtime.access import Access
 from devassist.runtime.breakers import Breakers
@@ -45,14 +46,16 @@ from devassist.runtime.services import Services
 from devassist.runtime.starting import Bounds
 from devassist.sandbox.choice import Candidate, ChosenSandbox
 from devassist.sandbox.docker import SOCKET, DockerSandbox
-from devassist.sandbox.engine import Engine
 from devassist.sandbox.image import IMAGE
 from devassist.sandbox.policy import CANNOT as DOCKER_CANNOT
 from devassist.sandbox.policy import Policy
+from devassist.sandbox.probe import probe_docker
+from devassist.sandbox.remote import RemoteSandbox
 from devassist.sandbox.scan import scan
 from devassist.sandbox.wasi import CANNOT as WASI_CANNOT
 from devassist.sandbox.wasi import WasiSandbox
 from devassist.sandbox.wasi_build import why_unavailable
+from devassist.sandbox.workbench import Workbench
 from devassist.store.api_keys import FileApiKeys
 from devassist.store.backup import Directories, FileBackups, clear_derived
 from devassist.store.lock import DirectoryLock
@@ -68,7 +71,8 @@ from devassist.tools.schema import SchemaChecker
 
 async def open_services(settings: Settings, *, drive: bool, extra_tools: Sequence[Tool] = ()) -> Services:
     """Everything, wired. ``drive``: take the directory's lock, drive runs and follow the journal; without it the same
-    files are read, and signals appended, beside a running server. ``extra_tools`` stand beside the built-in ones.
+    files are read, and signals appended, beside a running server. ``extra_tools`` stand beside the built-in ones, and
+    in the place of one that has the same name.
 
     Raises DataDirInUse, ConfigInvalid, Unavailable; then nothing stays open.
     """
@@ -112,7 +116,9 @@ async def _open(
         sandbox, partial(scan, allowed_paths=tuple(map(str, settings.sandbox_allowed_paths))), settings.sandbox_timeout,
         sandbox.cannot,
     )  # fmt: skip
-    tools = ToolRegistry([get_policy_tool(library), code, *extra_tools])
+    others = {tool.spec.name for tool in extra_tools}
+    built_in = [tool for tool in (get_policy_tool(library), code) if tool.spec.name not in others]
+    tools = ToolRegistry([*built_in, *extra_tools])
     checker = SchemaChecker()
     models = await _models(settings)
     for model in models.named.values():
@@ -132,7 +138,7 @@ async def _open(
     )  # fmt: skip
     tip = await journal.tip()
     open_now = len(await journal.list(SYSTEM, HeadQuery(states=tuple(map(str, OPEN)), limit=100_000)))
-    metrics = PrometheusMetrics(tip, open_now, breakers.values)
+    metrics = PrometheusMetrics(tip, open_now, breakers.values, sandbox.counted)
     followers: list[Follower] = [metrics, Erasures(tip, [vault.forget, access.forget, journal.forget, service.forget])]
     if drive:
         followers.append(GraphFiles(journal, settings.graphs_dir, service.recent, tip))
@@ -172,31 +178,37 @@ async def _open(
     )  # fmt: skip
 
 
-def chosen_sandbox(settings: Settings) -> ChosenSandbox:
-    """What runs programs, by the settings: nothing is started yet. Raises ConfigInvalid at its first use for limits
-    that a backend cannot keep."""
+def sandbox_tools(settings: Settings) -> Workbench:
+    """What the command line does with the sandbox that the settings name."""
+    used, own = partial(chosen_sandbox, settings), partial(_own_sandbox, settings)
+    return Workbench(used, own, settings.sandbox_backend, SOCKET, _sandbox_files(settings) / "wasi")
+
+
+def chosen_sandbox(settings: Settings) -> SandboxChoice:
+    """What runs programs, by the settings: nothing is started yet, and nothing raised before it is chosen."""
+    return _own_sandbox(settings) if settings.sandbox_socket is None else RemoteSandbox(settings.sandbox_socket)
+
+
+def _sandbox_files(settings: Settings) -> Path:
+    return settings.data_dir / "cache" / "sandbox"
+
+
+def _own_sandbox(settings: Settings, pool_size: int | None = None) -> ChosenSandbox:
+    """The one of this process, whatever other process may be named."""
     image = settings.sandbox_image or IMAGE
-    work, memory = settings.data_dir / "cache" / "sandbox", settings.sandbox_memory_limit
+    work, memory = _sandbox_files(settings), settings.sandbox_memory_limit
+    size = settings.sandbox_pool_size if pool_size is None else pool_size
 
-    async def docker_there() -> None:
-        engine = Engine(SOCKET)
-        try:
-            await engine.open()
-            if await engine.image(image) is None:
-                raise SandboxUnavailable(f"the engine has no image {image}; `devassist sandbox build` makes one")
-        finally:
-            await engine.close()
-
-    def docker() -> Sandbox:
+    def docker() -> DockerSandbox:
         policy = Policy(memory=memory, paths=settings.sandbox_allowed_paths)
-        return DockerSandbox(image, work, policy, pool_size=settings.sandbox_pool_size)
+        return DockerSandbox(image, work, policy, pool_size=size)
 
     async def wasi_there() -> None:
         if why := why_unavailable():
             raise SandboxUnavailable(why)
 
     candidates = (
-        Candidate("docker", DOCKER_CANNOT, docker_there, docker),
+        Candidate("docker", DOCKER_CANNOT, partial(probe_docker, SOCKET, image), docker),
         Candidate("wasi", WASI_CANNOT, wasi_there, lambda: WasiSandbox(work / "wasi", memory)),
     )
     return ChosenSandbox([c for c in candidates if settings.sandbox_backend in ("auto", c.backend)])

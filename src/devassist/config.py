@@ -143,6 +143,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("OPENAI_API_KEY", "", "Its key", secret=True),
     Setting("OPENAI_MODEL", "", "Model to ask for", parse.line, "the only model of GET /models"),
     Setting("OPENAI_EMBEDDING_MODEL", "", "Model for embeddings"),
+    Setting("DEVASSIST_SANDBOX_SOCKET", "", "Socket of `devassist sandbox serve`, which then runs the programs", _path,
+            "none = in this process"),
     Setting("SANDBOX_BACKEND", "auto", "Where code runs: auto, docker or wasi", parse.one_of("auto", "docker", "wasi")),
     Setting("SANDBOX_IMAGE", "", "Image of the Docker sandbox", parse.line, "what `devassist sandbox build` makes"),
     Setting("SANDBOX_TIMEOUT", "5", "Seconds that a program may run when the call names no time", parse.whole(1, 60)),
@@ -193,6 +195,7 @@ class Settings:
     openai_api_key: str | None = field(repr=False)
     openai_model: str | None
     openai_embedding_model: str | None
+    sandbox_socket: Path | None  # None: this process runs programs itself
     sandbox_backend: Literal["auto", "docker", "wasi"]
     sandbox_image: str | None
     sandbox_timeout: int

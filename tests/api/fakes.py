@@ -25,6 +25,9 @@ CODE = schema(
     "code", code={"type": "string", "minLength": 1}, timeout_s={"type": "integer", "minimum": 1, "maximum": 60}
 )  # fmt: skip
 
+PRINTED = {"stdout": "ok", "stderr": "", "exit_code": 0}
+"""What comes of every program."""
+
 
 @dataclass
 class Fakes:
@@ -60,7 +63,7 @@ class Fakes:
 
     async def execute(self, **args: Any) -> dict[str, Any]:
         self.calls.append(("execute_code", args))
-        return {"stdout": "ok", "stderr": "", "exit_code": 0}
+        return PRINTED
 
     async def wait(self, seconds: float) -> dict[str, Any]:
         self.sleeping += 1

@@ -43,6 +43,7 @@ async def test_health(api: Api) -> None:
     assert (ready.status, ready.json["status"], ready.json["journal"]) == (200, "ok", "ok")
     assert ready.json["model"] == "scripted:scripted"
     assert ready.json["draining"] is False
+    assert ready.json["sandbox"].keys() == {"backend", "fault"}
     assert (await api.get("/health")).json.keys() == ready.json.keys()
 
 

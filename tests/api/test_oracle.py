@@ -80,7 +80,7 @@ async def request(app: Asgi, verb: str, path: str, key: str = "", body: Any = No
 @asynccontextmanager
 async def opened(data: Path) -> AsyncIterator[Scene]:
     """The application with its lifespan, on a new data directory."""
-    settings = load({"data_dir": str(data / "data")}, {})
+    settings = load({"data_dir": str(data / "data"), "sandbox_pool_size": "0"}, {})
     app = create_app(settings, lambda: open_services(settings, drive=True))
     to_app: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     said: asyncio.Queue[dict[str, Any]] = asyncio.Queue()

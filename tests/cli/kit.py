@@ -16,7 +16,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from devassist.bootstrap import file_backups, open_services
+from devassist.bootstrap import file_backups, open_services, sandbox_tools
 from devassist.cli.context import App
 from devassist.cli.main import cli
 
@@ -27,7 +27,7 @@ WAIT_S = 60
 
 def invoke(*args: str, opener: Any = open_services, stdin: str | None = None) -> Result:
     """The command within this process; an exception that is not an exit is raised."""
-    result = CliRunner().invoke(cli, list(args), obj=App(opener, file_backups), input=stdin)
+    result = CliRunner().invoke(cli, list(args), obj=App(opener, file_backups, sandbox_tools), input=stdin)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
@@ -73,7 +73,8 @@ class Serving:
 @contextmanager
 def serving(data_dir: Path, port: int = 0, **env: str) -> Iterator[Serving]:
     """A server of its own on ``data_dir``; it is up."""
-    process = start("--data-dir", str(data_dir), "serve", "--port", str(port), **env)
+    # Whoever tests the sandbox asks for one; no other test has use for one that is kept ready.
+    process = start("--data-dir", str(data_dir), "serve", "--port", str(port), **{"SANDBOX_POOL_SIZE": "0"} | env)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()

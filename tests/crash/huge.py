@@ -45,6 +45,7 @@ def _settings(place: Path) -> dict[str, str]:
     model = f"scripted:{place / 'script.json'}"
     return {
         "data_dir": str(place / "data"), "agents_dir": str(place / "agents"), "agent_model": model, "port": "0",
+        "sandbox_pool_size": "0",
     }  # fmt: skip
 
 

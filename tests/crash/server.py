@@ -19,7 +19,7 @@ def run(argument: str) -> None:
     ``early``: the signal comes while the service is being opened."""
     given = json.loads(argument)
     place = Path(given["place"])
-    settings = load({**prepare(place, **given.get("delays", {})), "port": "0"}, {})
+    settings = load({**prepare(place, **given.get("delays", {})), "port": "0", "sandbox_pool_size": "0"}, {})
 
     async def opener() -> Services:
         services = await open_services(settings, drive=True, extra_tools=tools(place))

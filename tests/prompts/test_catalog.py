@@ -28,6 +28,7 @@ def test_three_agents_are_packaged() -> None:
     assert [agent.name for agent in catalog.list()] == ["chat", "dev", "policy"]
     chat, dev, policy = catalog.list()
     assert (dev.tools, dev.released, dev.model) == ("*", "live", "agent")
+    assert [agent.evidence for agent in (dev, policy, chat)] == [True, False, False]
     assert (policy.tools, policy.grounded, policy.released) == (("get_policy",), True, "gated")
     assert (chat.tools, chat.model, chat.protocol) == ((), "chat", "tools")
     assert {agent.origin for agent in catalog.list()} == {"packaged"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -18,7 +20,11 @@ from devassist.api.problems import install
 from devassist.api.refusals import Refusals
 from devassist.api.schemas import ChatRequest
 from devassist.config import Settings
+from devassist.core.errors import DevAssistError
+from devassist.ports.sandbox import SandboxChoice
 from devassist.runtime.services import Services
+
+log = logging.getLogger(__name__)
 
 Opener = Callable[[], Awaitable[Services]]
 _REF = "#/components/schemas/{model}"
@@ -34,9 +40,14 @@ def create_app(settings: Settings, opener: Opener) -> ASGIApp:
         edge.metrics = services.metrics
         edge.refusals = refusals = Refusals(services)
         refusals.start()
+        # Beside the serving, never before it; who wants no sandbox kept ready gets one with the first program.
+        warming = asyncio.create_task(_open_sandbox(services.sandbox)) if settings.sandbox_pool_size else None
         try:
             yield
         finally:
+            if warming is not None:
+                warming.cancel()
+                await asyncio.gather(warming, return_exceptions=True)
             await refusals.close()
             await services.close()
 
@@ -52,6 +63,14 @@ def create_app(settings: Settings, opener: Opener) -> ASGIApp:
     app.openapi = partial(_document, app)
     edge = Edge(app, max_body=settings.max_body_bytes, allowed_hosts=frozenset(settings.allowed_hosts))
     return edge
+
+
+async def _open_sandbox(sandbox: SandboxChoice) -> None:
+    """So that the first program finds it ready. That it cannot be opened is told by /readyz, and by that program."""
+    try:
+        await sandbox.open()
+    except DevAssistError as error:
+        log.warning("No program can be run now: %s", error.detail)
 
 
 def _document(app: FastAPI) -> dict[str, Any]:

@@ -35,6 +35,7 @@ async def readyz(request: Request) -> Response:
     otherwise."""
     s = services(request)
     checks: dict[str, Any] = {"journal": "ok", "draining": s.service.draining, "model": s.model}
+    checks["sandbox"] = {"backend": s.sandbox.backend, "fault": s.sandbox.fault or None}  # told, and no reason to fail
     try:
         checks["log_lag"] = await s.log.lag()
         await s.heads.list(SYSTEM, HeadQuery(limit=1))

@@ -122,7 +122,7 @@ class _Asking:
 
     async def _of_server(self, url: str) -> None:
         async with Server(url, self._app.settings().api_key) as server:
-            await self._watch(server.ask(self._question.body(), _lost))
+            await self._watch(server.ask(self._question.body(), self.screen.lost))
             if self._as_json and self.screen.trace_id is not None:
                 out_json(await server.run(self.screen.trace_id))
 
@@ -165,10 +165,6 @@ class _Asking:
 
     def interrupted(self) -> None:
         note("interrupted" if self.screen.trace_id is None else f"interrupted; {self._where()}")
-
-
-def _lost(reason: str) -> None:
-    note(f"connection lost ({reason}), trying again")
 
 
 def _refusal(problem: dict[str, Any]) -> str:

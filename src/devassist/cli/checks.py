@@ -20,6 +20,7 @@ from devassist.cli.remote import NotOurs, NotReachable, Refused, Server
 from devassist.config import ModelChoice, Settings
 from devassist.core.errors import DevAssistError
 from devassist.ports.backup import Backups
+from devassist.ports.sandbox import SandboxTools
 from devassist.runtime.held import said
 from devassist.runtime.services import Services
 
@@ -28,6 +29,10 @@ Level = Literal["ok", "warn", "fail"]
 _PYTHON, _SQLITE = (3, 11), (3, 51, 3)
 _LOW_BYTES, _WANTED_BYTES = 256 << 20, 2 << 30
 _ASK_S = 10.0
+_ROOT = (
+    "held by the service itself, and who holds it is root on this host: 'devassist sandbox serve' lets a process of "
+    "its own hold it"
+)
 _BASE_URL = "check that OPENAI_BASE_URL ends in /v1, where the endpoint's paths do"
 
 
@@ -185,13 +190,32 @@ def declared(services: Services) -> list[Check]:
     tools = [tool.name for tool in services.tools.specs()]
     documents, clauses = services.library.extent()
     policies = Check("policies", "ok", f"{documents} documents, {clauses} clauses")
-    return [policies, Check("agents", "ok", agents), Check("tools", "ok", ", ".join(tools)), sandbox(tools)]
+    return [policies, Check("agents", "ok", agents), Check("tools", "ok", ", ".join(tools))]
 
 
-def sandbox(tools: list[str]) -> Check:
-    if "execute_code" in tools:
-        return Check("sandbox", "ok", "execute_code is available")
-    return Check("sandbox", "warn", "not part of this build: execute_code is not available", "agents cannot run code")
+async def sandbox(tools: SandboxTools, settings: Settings) -> list[Check]:
+    """What would run programs; nothing is started."""
+    name = "sandbox"
+    try:
+        found = await tools.look()
+    except DevAssistError as error:
+        return [Check(name, "fail", error.detail, "correct the setting; a start would end with this")]
+    state = found.state
+    if state is None:
+        todo = (
+            "start it where the Docker socket is, or correct DEVASSIST_SANDBOX_SOCKET" if found.remote
+            else "'devassist sandbox build' makes what programs run in; until then execute_code fails"
+        )  # fmt: skip
+        return [Check(name, "warn", found.fault, todo)]
+    place = f", in the process behind {settings.sandbox_socket}" if found.remote else ""
+    passed = f" (not taken: {found.passed})" if found.passed else ""
+    cannot = "; ".join(each.partition(" / ")[0] for each in state.cannot)
+    lines = [
+        Check(name, "ok", f"{state.backend} {state.image}{place}{passed}"),
+        Check("  its limits", "ok", state.limits),
+        Check("  cannot", "ok", cannot),
+    ]
+    return [*lines, Check("  Docker socket", "ok", _ROOT)] if state.backend == "docker" and not found.remote else lines
 
 
 def web(settings: Settings) -> Check:

@@ -17,6 +17,7 @@ from devassist.core.errors import DevAssistError, RunNotFound, Unavailable
 from devassist.core.scope import Scope
 from devassist.ports.backup import Backups
 from devassist.ports.journal import HeadQuery, Heads
+from devassist.ports.sandbox import SandboxTools
 from devassist.runtime.services import Services
 
 FAILED, USAGE, UNREACHABLE = 1, 2, 3
@@ -50,6 +51,7 @@ class App:
 
     open: Opener
     files: Callable[[Settings], Backups]
+    sandbox: Callable[[Settings], SandboxTools]
     flags: dict[str, str | None] = field(default_factory=dict[str, str | None])
     url: str | None = None
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from devassist.bootstrap import file_backups, open_services
-from devassist.cli import ask, backup, doctor, keys, log, people, serve, trace
+from devassist.bootstrap import file_backups, open_services, sandbox_tools
+from devassist.cli import ask, backup, doctor, keys, log, people, sandbox, serve, trace
 from devassist.cli.context import INTERRUPTED, App, stop_for
 from devassist.core import setting_values as parse
 from devassist.core.errors import DevAssistError
@@ -72,7 +72,7 @@ for _answer in (people.approve, people.settle):
     trace.trace.add_command(_answer)
 for _verb in (
     serve.command, ask.ask, trace.trace, log.log, keys.keys, backup.backup_command, backup.restore_command,
-    doctor.doctor,
+    sandbox.sandbox, doctor.doctor,
 ):  # fmt: skip
     cli.add_command(_verb)
 _everywhere(cli)
@@ -82,7 +82,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # what the terminal cannot show must not end the program
-    cli(prog_name="devassist", obj=App(open_services, file_backups))
+    cli(prog_name="devassist", obj=App(open_services, file_backups, sandbox_tools))
 
 
 if __name__ == "__main__":

@@ -56,7 +56,8 @@ class AgentSpec:
 
     ``tools`` names them in any order, ``*`` stands for every tool that exists. ``model`` says which of the two
     configured models it uses. ``protocol`` None follows the setting; ``release`` None is gated where ``grounded``, else
-    live. ``approval`` names those of its tools, ``*`` all of them, of which a person has to approve each call.
+    live. ``evidence``: its answers show what came of the last program that was run. ``approval`` names those of its
+    tools, ``*`` all of them, of which a person has to approve each call.
     ``origin`` leads its prompt version: where the text comes from.
     """
 
@@ -68,6 +69,7 @@ class AgentSpec:
     protocol: Protocol | None = None
     release: Release | None = None
     grounded: bool = False
+    evidence: bool = False
     on_unknown: OnUnknown = "hold"
     parallel: bool = False
     approval: tuple[str, ...] | Literal["*"] = ()
@@ -116,6 +118,7 @@ def resolve(
         max_reply_tokens=spec.max_reply_tokens,
         context_tokens=spec.context_tokens,
         fallbacks=fallbacks,
+        evidence=spec.evidence,
     )
 
 

@@ -22,7 +22,8 @@ class Definition:
 
     ``system`` is the whole system message as the model sees it. ``max_reply_tokens`` 0 leaves it to the provider.
     ``context_tokens`` bounds the prompt. ``grounded``: answers only from what its knowledge tool returned.
-    ``fallbacks`` name, in order, the models to go to when its own fails.
+    ``fallbacks`` name, in order, the models to go to when its own fails. ``evidence``: answers show what came
+    of the last program that was run.
     """
 
     agent: str
@@ -41,6 +42,7 @@ class Definition:
     max_reply_tokens: int = 0
     context_tokens: int = 16_000
     fallbacks: tuple[str, ...] = ()
+    evidence: bool = False
 
     def to_json(self) -> str:
         """Deterministic JSON: equal definitions are equal texts, so they are stored once."""
@@ -48,6 +50,8 @@ class Definition:
         data["tools"] = [asdict(t) for t in self.tools]
         if not self.fallbacks:
             del data["fallbacks"]
+        if not self.evidence:
+            del data["evidence"]
         return json_text(data)
 
     @staticmethod

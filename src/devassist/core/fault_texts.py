@@ -51,6 +51,10 @@ _TEXTS: dict[str, dict[Lang, str]] = {
         "zh": "此运行的文本已应要求删除，运行就此结束。",
         "en": "The run ends here: its texts were erased.",
     },
+    "sandbox_unavailable": {
+        "zh": "现在没有可用的沙箱，代码没有运行；原因见 devassist doctor。",
+        "en": "No sandbox is available, so the code was not run; `devassist doctor` says why.",
+    },
     "service_fault": {"zh": "服务自身出错。", "en": "The service itself failed."},
 }
 _PROVIDER: dict[Lang, str] = {"zh": "模型服务出错。", "en": "The model provider failed."}

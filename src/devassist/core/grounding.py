@@ -16,6 +16,7 @@ from devassist.core.citations import labels, names, prose, quotations, titles
 from devassist.core.codec import json_text
 from devassist.core.definition import Definition, Lang
 from devassist.core.events import Event, ModelReplied, ToolReturned
+from devassist.core.evidence import ADDED, with_evidence
 
 MARGIN = 1.2
 """``high`` confidence: the quoted clause is the best hit, and its score is at least this many times the next one's."""
@@ -107,10 +108,14 @@ def released_answer(
     """What the user gets for a final reply, computed from the record alone: when driving and when replaying."""
     assert reply.answer is not None, "a final decision has an answer"
     answer = texts[reply.answer]
-    if not definition.grounded:
+    if not (definition.grounded or definition.evidence):
         return Released(answer, verdicts=("unstructured",) if reply.unstructured else ())
     returned = [e for e in events if isinstance(e, ToolReturned) and e.outcome == "result" and e.result]
     results = [json.loads(texts[e.result]) for e in returned if e.result]
+    if not definition.grounded:
+        shown = with_evidence(answer, results, definition.lang)
+        said = [(reply.unstructured, "unstructured"), (shown != answer, ADDED)]
+        return Released(shown, verdicts=tuple(code for holds, code in said if holds))
     return release(answer, results, definition.lang, asked=bool(returned))
 
 

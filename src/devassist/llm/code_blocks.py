@@ -9,7 +9,7 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _OPENS = re.compile(r" {0,3}(?P<fence>`{3,}|~{3,})[ \t]*(?P<lang>[^\s`]*)[^\n`]*?(?P<end>\r?\n)")
 _CLOSES = re.compile(r" {0,3}(?P<fence>`{3,}|~{3,})[ \t]*\r?\n?")
 _MARKED = re.compile(
-    r"^[ \t]*(?:(?:执行|执行代码|运行代码)[:：]|[Rr]un[:：])[ \t]?(?P<body>.*)\Z", re.MULTILINE | re.DOTALL
+    r"^[ \t\u3000]*(?:执行(?:代码)?|运行代码|(?i:run))[ \t]*[:：][ \t]?(?P<body>.*)\Z", re.MULTILINE | re.DOTALL
 )
 _PYTHON = frozenset({"", "python", "py", "python3"})
 

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from devassist.core.evidence import program_report
 from devassist.core.messages import ModelReply, NativeCall
 from devassist.core.scope import Scope
 from devassist.llm.classify import as_object
@@ -37,7 +38,6 @@ from devassist.llm.extractive_texts import (
     Lang,
     Source,
     language_of,
-    program_report,
     quotation,
     tool_failed,
     unreadable_report,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
+
+from devassist.core.evidence import fenced
 
 Lang = Literal["zh", "en"]
 
@@ -113,36 +115,6 @@ def quotation(lang: Lang, source: Source, passage: str, *, excerpt: bool) -> str
     return f"According to {named}{place}{about}: 「{passage}」{' (excerpt)' if excerpt else ''}"
 
 
-def program_report(lang: Lang, result: dict[str, Any]) -> str:
-    """What a program did: its exit code, both streams as they are, and why it ended early if it did."""
-    zh = lang == "zh"
-    lines = [
-        f"代码已在沙箱中运行，退出码（exit_code）：{result.get('exit_code')}"
-        if zh
-        else f"The code was run in the sandbox; exit code (exit_code): {result.get('exit_code')}"
-    ]
-    remarks = {
-        "timed_out": ("运行超时，已被终止。", "It ran out of time and was ended."),
-        "oom_killed": ("超出内存限制，已被终止。", "It ran out of memory and was ended."),
-        "truncated": ("输出过长，中间部分已省略。", "The output was long; its middle is left out."),
-    }
-    lines += [text[0 if zh else 1] for key, text in remarks.items() if result.get(key)]
-    for stream in ("stdout", "stderr"):
-        text = result.get(stream)
-        if isinstance(text, str) and text:
-            lines += ["", f"{stream}{'：' if zh else ':'}", _fenced(text)]
-        else:
-            lines += ["", f"{stream}：（空）" if zh else f"{stream}: (empty)"]
-    return "\n".join(lines)
-
-
 def unreadable_report(lang: Lang, beginning: str) -> str:
     said = "代码已运行，但结果没能完整读取，开头是：" if lang == "zh" else "The code was run; its result begins:"
-    return f"{said}\n{_fenced(beginning)}"
-
-
-def _fenced(text: str) -> str:
-    """A code block that no line of ``text`` can end."""
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}text\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"
+    return f"{said}\n{fenced(beginning)}"

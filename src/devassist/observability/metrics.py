@@ -28,6 +28,7 @@ from devassist.core.events import (
     RunStarted,
     ToolReturned,
 )
+from devassist.observability.sandbox_metrics import SandboxCollector
 from devassist.ports.journal import Record
 
 _BREAKER = {"closed": 0, "half_open": 1, "open": 2}
@@ -39,10 +40,11 @@ _SECONDS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
 class PrometheusMetrics:
     """A follower (counts from ``cursor`` on) and the port that the API shows. ``breakers`` tells how each endpoint's
-    breaker stands."""
+    breaker stands, ``sandbox`` what the sandbox has counted."""
 
     def __init__(
-        self, cursor: int, open_runs: int = 0, breakers: Callable[[], Mapping[str, Breaker]] = dict
+        self, cursor: int, open_runs: int = 0, breakers: Callable[[], Mapping[str, Breaker]] = dict,
+        sandbox: Callable[[], Mapping[str, int]] = dict,
     ) -> None:  # fmt: skip
         self.cursor = cursor
         self._breakers = breakers
@@ -64,6 +66,7 @@ class PrometheusMetrics:
         self._tools = Counter("devassist_tool_attempts", "Tool attempts by outcome", ["outcome"], registry=r)
         self._tool_s = Histogram("devassist_tool_seconds", "Tool attempts", buckets=_SECONDS, registry=r)
         self._events = Counter("devassist_journal_events", "Events appended", ["kind"], registry=r)
+        r.register(SandboxCollector(sandbox))
         self._http = Histogram(
             "http_server_request_duration_seconds", "HTTP requests", ["http_route", "http_request_method",
             "http_response_status_code"], buckets=_SECONDS, registry=r,

@@ -7,16 +7,22 @@ of the service, and no other takes its place behind anybody's back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
 from time import monotonic
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from devassist.core.errors import SandboxUnavailable
 from devassist.core.scope import Scope
-from devassist.ports.sandbox import Backend, Execution, Program, Sandbox, SandboxState
+from devassist.ports.sandbox import Backend, Execution, Looked, Program, Sandbox, SandboxState
+from devassist.sandbox.stats import Counts
 
 AGAIN_S = 10.0
 """How long a failure to open stands before it is tried again."""
+
+
+class CountingSandbox(Sandbox, Protocol):
+    counts: Counts
 
 
 class Candidate(NamedTuple):
@@ -26,7 +32,7 @@ class Candidate(NamedTuple):
     backend: Backend
     cannot: tuple[str, ...]
     probe: Callable[[], Awaitable[None]]
-    make: Callable[[], Sandbox]
+    make: Callable[[], CountingSandbox]
 
 
 class ChosenSandbox:
@@ -35,12 +41,14 @@ class ChosenSandbox:
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         self._candidates = tuple(candidates)
         self._chosen: Candidate | None = None
-        self._sandbox: Sandbox | None = None
+        self._sandbox: CountingSandbox | None = None
         self._opening = asyncio.Lock()
         self._failed_at = -AGAIN_S
         self._fault = "No backend is allowed."
+        self._passed = ""
 
     async def choose(self) -> None:
+        """Raises ConfigInvalid where the chosen one cannot keep the limits that it is given."""
         faults: list[str] = []
         for candidate in self._candidates:
             try:
@@ -48,7 +56,8 @@ class ChosenSandbox:
             except SandboxUnavailable as error:
                 faults.append(f"{candidate.backend}: {error.detail}")
                 continue
-            self._chosen, self._fault = candidate, ""
+            candidate.make()  # what is wrong with its limits is said now, not to the first program
+            self._chosen, self._fault, self._passed = candidate, "", " ".join(faults)
             return
         self._fault = " ".join(faults) or self._fault
 
@@ -64,6 +73,12 @@ class ChosenSandbox:
     @property
     def cannot(self) -> tuple[str, ...]:
         return () if self._chosen is None else self._chosen.cannot
+
+    def look(self) -> Looked:
+        """What was chosen, before or after it is open; nothing is started. Raises ConfigInvalid where its limits cannot
+        be kept."""
+        sandbox = self._sandbox or (None if self._chosen is None else self._chosen.make())
+        return Looked(sandbox.state() if sandbox else None, self._fault, self._passed)
 
     async def open(self) -> None:
         """Idempotent; calls at the same time open once. Raises SandboxUnavailable."""
@@ -84,7 +99,16 @@ class ChosenSandbox:
         if self._sandbox is None:
             await self.open()
         assert self._sandbox is not None, "opening makes one or raises"
-        return await self._sandbox.execute(scope, program)
+        try:
+            done = await self._sandbox.execute(scope, program)
+        except SandboxUnavailable as error:
+            self._fault = error.detail
+            raise
+        self._fault = ""
+        return done
+
+    def counted(self) -> Mapping[str, int]:
+        return {} if self._sandbox is None else asdict(self._sandbox.counts)
 
     def state(self) -> SandboxState | None:
         """None while it is not open."""

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -49,6 +50,13 @@ async def build(engine: Engine, cache: Path, say: Say, *, again: bool = False) -
 
 
 async def _make(archive: Path, say: Say) -> None:
+    lacks = ["root (sudo)"] if os.geteuid() != 0 else []
+    lacks += [] if shutil.which("debootstrap") else ["debootstrap (apt-get install debootstrap)"]
+    if lacks:
+        raise SandboxUnavailable(
+            f"Making the image needs {' and '.join(lacks)}. Where a container registry is, docker/sandbox/pin.sh "
+            "builds one, and SANDBOX_IMAGE names it"
+        )
     try:
         archive.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

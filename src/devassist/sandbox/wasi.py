@@ -164,7 +164,7 @@ class WasiSandbox:
     @property
     def _limits(self) -> str:
         sizes = f"memory={self._memory // MIB}MiB output={self._output // MIB}MiB"
-        return f"{sizes} network=none files=none threads=none {self._confined}".strip()
+        return f"{sizes} network=none files=none threads=none packages=none {self._confined}".strip()
 
     async def _start(self) -> Worker:
         if self._component is None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from devassist.core.codec import json_text
 from devassist.core.errors import Overloaded
 from devassist.core.scope import Scope
 from devassist.core.tooling import ToolResult, ToolSpec
@@ -20,6 +22,13 @@ _MOST_CODE = 100_000
 _QUEUE_S = 60.0
 """How much longer than its program a call may take: its turn has to come first."""
 _MOST_TOLD = 8
+_MOST_WARNINGS = 20
+_WHAT_CHARS = 120
+_SHOWN_CHARS = 18_000
+"""What a model is shown of a result as a whole: less than the runtime's own cut, which does not know of streams."""
+_SHARES = (8000, 4000, 2000, 1000)
+_OMITTED = re.compile(r"… (\d+) characters omitted …")
+_ENDS = 10_000  # how much of either end a stream keeps in the record
 _DESCRIPTION = (
     "Run a Python program and get what it printed. Each call starts from nothing: no variable, file or module of an "
     "earlier call is there. Print what you want to see. There is no network and no other process; files can be written "
@@ -66,11 +75,12 @@ def execute_code_tool(
             done = await sandbox.execute(scope, Program(code, float(timeout_s), context.trace_id))
         except Overloaded as error:
             raise FailForGood("sandbox_busy", error.detail, status=429) from None
-        return ToolResult(_result(done, found))
+        result = _result(done, found)
+        return ToolResult(result, _shown(result))
 
     spec = ToolSpec(
         NAME,
-        _DESCRIPTION + (f" Programs cannot: {'; '.join(cannot)}." if cannot else ""),
+        _DESCRIPTION + (f" Programs cannot: {'; '.join(map(_english, cannot))}." if cannot else ""),
         {
             "type": "object",
             "properties": {
@@ -91,7 +101,35 @@ def execute_code_tool(
 
 
 def _result(done: Execution, found: tuple[Finding, ...]) -> dict[str, Any]:
-    return {**asdict(done), "warnings": [_said(finding) for finding in found]}
+    return {**asdict(done), "warnings": [_said(finding) for finding in found[:_MOST_WARNINGS]]}
+
+
+def _shown(result: dict[str, Any]) -> str | None:
+    """The result as models see it where it is too long for them: each stream with its two ends, so that one is never
+    taken for the other. None where it can be shown as it is."""
+    if len(json_text(result)) <= _SHOWN_CHARS:
+        return None
+    text = ""
+    for share in _SHARES:
+        streams = {name: _cut(result[name], share) for name in ("stdout", "stderr")}
+        text = json_text({**result, **streams, "truncated": True})
+        if len(text) <= _SHOWN_CHARS:
+            break
+    return text
+
+
+def _cut(text: str, share: int) -> str:
+    """Of ``text`` no more than ``share`` characters; what the record leaves out already counts as left out."""
+    if len(text) <= share:
+        return text
+    half, note = share // 2, _OMITTED.match(text, _ENDS)
+    omitted = len(text) - 2 * half + (int(note[1]) - len(note[0]) if note else 0)
+    return f"{text[:half]}… {omitted} characters omitted …{text[-half:]}"
+
+
+def _english(both: str) -> str:
+    """Texts on what cannot be done are for people too, in two languages; the rest of the description is in one."""
+    return both.partition(" / ")[0]
 
 
 def _refusal(blocked: list[Finding]) -> str:
@@ -104,4 +142,4 @@ def _refusal(blocked: list[Finding]) -> str:
 
 
 def _said(finding: Finding) -> str:
-    return f"line {finding.line}, column {finding.column}: {finding.what} ({finding.rule})"
+    return f"line {finding.line}, column {finding.column}: {finding.what[:_WHAT_CHARS]} ({finding.rule})"

@@ -1,0 +1,87 @@
+"""The sandbox is opened beside the serving: a start waits neither for it nor because of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devassist.api.app import create_app
+from devassist.bootstrap import open_services
+from devassist.config import load
+from devassist.core.errors import SandboxUnavailable
+from devassist.runtime.services import Services
+from devassist.sandbox.choice import ChosenSandbox
+
+
+class Opening(ChosenSandbox):
+    """One whose opening takes for ever, or fails."""
+
+    def __init__(self, fault: str = "") -> None:
+        super().__init__([])
+        self.events: list[str] = []
+        self._why = fault
+
+    async def open(self) -> None:
+        self.events.append("opening")
+        if self._why:
+            raise SandboxUnavailable(self._why)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.events.append("given up")
+
+
+@asynccontextmanager
+async def started(data: Path, sandbox: Opening, **flags: str) -> AsyncGenerator[None]:
+    """The application with its lifespan; it is up."""
+    settings = load({"data_dir": str(data / "data"), **flags}, {})
+
+    async def opener() -> Services:
+        return replace(await open_services(settings, drive=True), sandbox=sandbox)
+
+    app = create_app(settings, opener)
+    to_app: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    said: asyncio.Queue[Any] = asyncio.Queue()
+    life = asyncio.create_task(app({"type": "lifespan", "state": {}}, to_app.get, said.put))
+    await to_app.put({"type": "lifespan.startup"})
+    assert (await asyncio.wait_for(said.get(), 30))["type"] == "lifespan.startup.complete"
+    try:
+        yield
+    finally:
+        await to_app.put({"type": "lifespan.shutdown"})
+        assert (await asyncio.wait_for(said.get(), 30))["type"] == "lifespan.shutdown.complete"
+        await life
+
+
+async def test_a_start_does_not_wait_for_the_sandbox(tmp_path: Path) -> None:
+    """It is up while the sandbox is still being opened, which ends with the service."""
+    sandbox = Opening()
+    async with started(tmp_path, sandbox):
+        await asyncio.sleep(0.05)
+        assert sandbox.events == ["opening"]
+    assert sandbox.events == ["opening", "given up"]
+
+
+async def test_a_sandbox_that_cannot_be_opened_is_no_reason_not_to_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line in the log says so."""
+    with caplog.at_level(logging.WARNING, "devassist.api.app"):
+        async with started(tmp_path, Opening("no engine")):
+            await asyncio.sleep(0.05)
+    assert [record.getMessage() for record in caplog.records] == ["No program can be run now: no engine"]
+
+
+async def test_who_wants_none_ready_gets_none_opened(tmp_path: Path) -> None:
+    """SANDBOX_POOL_SIZE=0: the first program does it."""
+    sandbox = Opening()
+    async with started(tmp_path, sandbox, sandbox_pool_size="0"):
+        await asyncio.sleep(0.05)
+    assert sandbox.events == []
