@@ -79,7 +79,7 @@ async def open_services(settings: Settings, *, drive: bool, extra_tools: Sequenc
     opened = AsyncExitStack()  # in the order of opening: what is closed last is the directory's lock
     try:
         return await _open(settings, opened, drive=drive, extra_tools=extra_tools)
-    except BaseException:
+    except BaseException:  # a cancelled start too leaves nothing open
         await opened.aclose()
         raise
 
@@ -288,7 +288,7 @@ async def _model(settings: Settings, choice: ModelChoice) -> Model:
     model = OpenAICompatible(url, settings.openai_api_key, settings.openai_model)
     try:
         await model.resolve_model()
-    except BaseException:
+    except BaseException:  # a cancelled start too leaves no connection
         await model.close()
         raise
     return model

@@ -22,7 +22,7 @@ from devassist.llm.embedded import Embedded, installed
 from devassist.llm.embedded_process import ServerProcess
 from tests.embedded import SCOPE, ask, children, gone, listening, model_file, sockets
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what a process holds is read from /proc")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc: run it on Linux, as CI does")
 
 
 @pytest.fixture

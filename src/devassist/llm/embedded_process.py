@@ -57,7 +57,7 @@ class ServerProcess:
         directory = _private_directory()
         try:
             return await cls._started(settings, directory)
-        except BaseException:
+        except BaseException:  # cancelled too: the key's directory must not stay
             shutil.rmtree(directory, ignore_errors=True)
             raise
 
@@ -67,7 +67,7 @@ class ServerProcess:
         try:
             told = json.dumps(asdict(settings) | {"socket": server.socket, "key": server.key})
             answered = await server._told(told.encode() + b"\n")
-        except BaseException:
+        except BaseException:  # cancelled too: no process may stay behind
             await server.stop()
             raise
         if answered == b"ready\n":

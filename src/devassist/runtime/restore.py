@@ -46,7 +46,7 @@ async def restore(
             present = await files.present(staged)
             rewind = _rewind(staged.manifest.place, await files.remembered(), present.place, clock)
             replaced = await files.swap(staged, rewind)
-        except BaseException:
+        except BaseException:  # Ctrl-C too leaves all as it was
             await files.discard(staged)
             raise
         async with opened(None) as services:

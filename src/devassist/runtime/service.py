@@ -140,7 +140,7 @@ class Service:
             self.bus.watch(stream)
         try:
             begun = await self.journal.begin(scope, run)
-        except BaseException:
+        except BaseException:  # a caller that went away watches no more either
             if start.watched:
                 self.bus.unwatch(stream)
             raise

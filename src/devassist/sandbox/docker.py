@@ -87,7 +87,7 @@ class DockerSandbox:
         except EngineError as error:
             await self.close()
             raise SandboxUnavailable(f"The Docker engine refused: {error.message}") from None
-        except BaseException:
+        except BaseException:  # a cancelled opening too leaves no container
             await self.close()
             raise
         self._is_open = True
