@@ -8,7 +8,6 @@ moves both alike.
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 
 from bench.child import Child
 from bench.figures import Figure, Spread, ratios, table
-from bench.machine import Others, warnings, workplace
+from bench.machine import Others, conclude, progress, warnings, workplace
 
 PARTS = ("cpu", "bytes", "log")
 STEPS = ((5, 80), (50, 12), (200, 3), (700, 1))
@@ -104,10 +103,6 @@ def _shed(place: Path) -> None:
     """Databases are large and few; the many small files stay until the end."""
     for path in place.glob("*.db*"):
         path.unlink()
-
-
-def progress(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 # -- CPU, latency, memory ------------------------------------------------------------------------------------------
@@ -234,7 +229,7 @@ def main() -> int:
     parser.add_argument("--dir", type=Path, help="where to put files; a directory of a disk like the service's")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leaves through the with blocks
-    began, others, load = perf_counter(), Others(), os.getloadavg()[0]
+    began, others = perf_counter(), Others()
     with workplace(given.dir) as place, Child("stub") as stub:
         bench = Bench(place, f"http://127.0.0.1:{stub.hear()}")
         notes = warnings(place)
@@ -251,16 +246,8 @@ def main() -> int:
             aims += more_aims
             figures += more
         notes += [] if given.only else warnings(place)
-    busy = others.cores()
-    print(f"Machine: {os.cpu_count()} cores, load {load:.1f} before; others kept {busy:.1f} cores busy meanwhile.")
-    if busy > 0.25:
-        notes.append("other work was running: ratios hold roughly, latencies and throughput do not")
-    for note in notes:
-        print(f"Note: {note}.")
-    for aim in aims:
-        print(aim.line("AIM", "aim"))
-    for figure in figures:
-        print(figure.line())
+    spoilt = ": ratios hold roughly, latencies and throughput do not"
+    conclude(others, notes, aims, figures, bearable=0.25, but=spoilt)
     progress(f"{perf_counter() - began:.0f} s in all")
     return 0
 

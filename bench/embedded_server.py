@@ -1,22 +1,21 @@
-"""The service as ``devassist serve`` runs it, on the embedded model, with a watch on its event loop.
+"""The service on the embedded model, with a watch on its event loop; see ``bench.hosted``.
 
-Prints its address once it listens. Each line of input begins a new measurement and is answered by one line on the one
-that it ends: by how much sleeps of 5 ms were late, in milliseconds, and what the processes cost. Ends with its input.
+It prints its address. Each line of input begins a new measurement and is answered by one line on the one that it ends:
+by how much sleeps of 5 ms were late, in milliseconds, and what the processes cost.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
-import threading
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
-from bench.child import cpu_s, peak_mib, say
+from bench.child import cpu_s, peak_mib
+from bench.hosted import host
 from devassist.bootstrap import open_services
-from devassist.cli.serve import serve
 from devassist.config import load
 from devassist.runtime.services import Services
 
@@ -28,8 +27,13 @@ class Lag:
 
     def __init__(self) -> None:
         self.late_ms: list[float] = []
+        self._task: asyncio.Task[None] | None = None
 
-    async def watch(self) -> None:
+    def begin(self) -> None:
+        """Watch this loop as long as it runs."""
+        self._task = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
         while True:
             began = perf_counter()
             await asyncio.sleep(SLEEP_S)
@@ -54,28 +58,19 @@ def model_of() -> tuple[float, float]:
 
 def main(directory: Path) -> None:
     given = {"data_dir": str(directory / "data"), "port": "0", "chat_model": "embedded", "sandbox_pool_size": "0"}
-    settings = load({**given}, {})
+    settings, lag = load({**given}, {}), Lag()
 
     async def opener() -> Services:
         services = await open_services(settings, drive=True)
-        loop, lag = asyncio.get_running_loop(), Lag()
-        watching = loop.create_task(lag.watch())
-
-        async def answer() -> None:
-            peak, model_cpu_s = model_of()
-            say({"late_ms": lag.taken(), "cpu_s": cpu_s(), "rss_mib": peak_mib(), "model_rss_mib": peak,
-                 "model_cpu_s": model_cpu_s})  # fmt: skip
-
-        def listen() -> None:
-            while sys.stdin.buffer.readline():
-                asyncio.run_coroutine_threadsafe(answer(), loop).result()
-            loop.call_soon_threadsafe(watching.cancel)
-            os.kill(os.getpid(), signal.SIGTERM)
-
-        threading.Thread(target=listen, daemon=True).start()
+        lag.begin()
         return services
 
-    serve(settings, opener, lambda line: print(line.split()[4], flush=True))
+    async def answer(_: Services) -> dict[str, Any]:
+        peak, model_cpu_s = model_of()
+        return {"late_ms": lag.taken(), "cpu_s": cpu_s(), "rss_mib": peak_mib(), "model_rss_mib": peak,
+                "model_cpu_s": model_cpu_s}  # fmt: skip
+
+    host(settings, opener, answer, lambda address: print(address, flush=True))
 
 
 if __name__ == "__main__":

@@ -35,13 +35,14 @@ async def get_balance(topic: str, case: int, step: int) -> dict[str, Any]:
 BENCH_TOOLS = (get_rule, get_balance)
 
 
-def settings(directory: Path, url: str) -> Settings:
+def settings(directory: Path, url: str, **more: str) -> Settings:
+    """``more``: settings by the names of the environment."""
     return load(
         {},
         {
             "DEVASSIST_DATA_DIR": str(directory), "DEVASSIST_KEYS_DIR": str(directory) + ".keys",
             "DEVASSIST_MAX_OPEN_RUNS": "10000", "DEVASSIST_PORT": "0", "OPENAI_BASE_URL": url, "OPENAI_MODEL": "stub",
-            "SANDBOX_POOL_SIZE": "0",
+            "SANDBOX_POOL_SIZE": "0", **more,
         },
     )  # fmt: skip
 

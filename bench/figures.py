@@ -31,17 +31,18 @@ def ratios(upper: Sequence[float], lower: Sequence[float]) -> Spread:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What is promised, and what was measured; less is better."""
+    """What is promised, and what was measured; less is better, unless the target is the least that is wanted."""
 
     name: str
     value: float
     target: float
     unit: str
     form: str = ".2f"
+    least: bool = False
 
     @property
     def met(self) -> bool:
-        return self.value <= self.target
+        return self.value >= self.target if self.least else self.value <= self.target
 
     def line(self, kind: str = "FIGURE", word: str = "target") -> str:
         shown = f"value={self.value:{self.form}}{self.unit} {word}={self.target:g}{self.unit}"

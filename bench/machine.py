@@ -7,12 +7,13 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter, thread_time
 
 from bench.child import ROOT
+from bench.figures import Figure
 
 DEAR_US = 100
 _PROBES = 60
@@ -69,11 +70,34 @@ class Others:
     """How many cores were busy with other things than this benchmark."""
 
     def __init__(self) -> None:
+        self.load_before = os.getloadavg()[0]
         self._began, self._busy, self._mine = perf_counter(), _busy_s(), _mine_s()
 
     def cores(self) -> float:
         wall = perf_counter() - self._began
         return max((_busy_s() - self._busy) - (_mine_s() - self._mine), 0.0) / wall
+
+
+def conclude(
+    others: Others, notes: list[str], aims: Sequence[Figure], figures: Sequence[Figure], *, bearable: float, but: str
+) -> None:  # fmt: skip
+    """Print what the machine was doing besides, the notes, and the figures. Where more than ``bearable`` cores were
+    busy with other things a note says so, and what that spoils (``but``)."""
+    busy = others.cores()
+    print(
+        f"Machine: {os.cpu_count()} cores, load {others.load_before:.1f} before; "
+        f"others kept {busy:.1f} cores busy meanwhile."
+    )
+    for note in [*notes, *([f"other work was running{but}"] if busy > bearable else [])]:
+        print(f"Note: {note}.")
+    for aim in aims:
+        print(aim.line("AIM", "aim"))
+    for figure in figures:
+        print(figure.line())
+
+
+def progress(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _busy_s() -> float:

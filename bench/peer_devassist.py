@@ -18,7 +18,7 @@ from typing import Any
 import aiohttp
 import uvloop
 
-from bench.child import Child, say
+from bench.child import Child, Failed, say
 from bench.inside import sizes
 from bench.peer_work import NAMES, Within, traces
 from devassist.core.scope import SYSTEM
@@ -33,12 +33,19 @@ _ANSWER = _FINAL.removeprefix("Final Answer: ")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
+class Unsupported(Failed):
+    """The harness asked for what is not measured that way."""
+
+
 class Peer:
     NAME = "devassist"
     STORES = ("journal",)
     loop_factory = staticmethod(uvloop.new_event_loop)
 
     async def setup(self, a: Any) -> None:
+        """Raises Unsupported."""
+        if a.opt == "http" and a.mode == "resume":
+            raise Unsupported("--mode resume is done in process, without --opt http; bench.peer_kill does it over HTTP")
         self._directory = Path(harness.WORK) / (Path(a.db).stem + ".data")
         if a.mode != "resume":
             for place in (self._directory, Path(f"{self._directory}.keys")):
@@ -61,6 +68,7 @@ class Peer:
 
     async def resume(self, run_ids: list[str]) -> dict[str, Any]:
         """Opening the service has resumed everything; wait until nothing moves, and look."""
+        assert isinstance(self._way, InProcess), "setup refuses the other way"
         done, opened_with = await self._way.rest()
         self._made = 0
         return {
@@ -131,9 +139,6 @@ class Served:
         async with self._http.post(self._target, json={"message": message, "tools": NAMES}) as response:
             body = await response.json()
         return body["answer"] if response.status == 200 and body["answer"] else f"{response.status}: {body}"
-
-    async def rest(self) -> tuple[set[str], int]:
-        raise NotImplementedError("killed and resumed in process; bench.peer_kill does it over HTTP")
 
     async def settle(self) -> dict[str, float]:
         self._server.say("count")

@@ -1,27 +1,23 @@
-"""The service as ``devassist serve`` runs it, for the peers' work; ``bench.server`` with other tools.
+"""The service with the tools of the peers' work; see ``bench.hosted``.
 
-First line: its address and process id. Each line of input is answered, after every follower has finished, by the CPU
-spent so far and the peak of memory. Ends with its input. With a log, each tool call appends to that file what arrived
-there: ``<run> <step> <trace id> <idempotency key> <attempt>``, the witness of what really happened.
+First line: its address and process id. Each line of input is answered by the CPU spent so far and the peak of memory.
+With a log, each tool call appends to that file what arrived there: ``<run> <step> <trace id> <idempotency key>
+<attempt>``, the witness of what really happened.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
-import signal
-import sys
-import threading
 from pathlib import Path
 
-from bench.child import cpu_s, peak_mib, say
-from bench.engine import settled
-from bench.peer_work import opened, settings, tools
-from devassist.cli.serve import serve
+from bench.child import say
+from bench.hosted import counted, host
+from bench.peer_work import settings, tools
+from devassist.bootstrap import open_services
+from devassist.core.tooling import Effect
 from devassist.ports.tools import CallContext
-from devassist.runtime.services import Services
 
 RESULT = json.dumps({"policy": "annual_leave", "days": 15, "used": 5, "remaining": 10, "text": "x" * 400})
 
@@ -39,26 +35,12 @@ class Witness:
         return RESULT
 
 
-def main(directory: Path, url: str, effect: str, log: Path | None) -> None:
-    given = settings(directory, url)
-
-    async def opener() -> Services:
-        services = await opened(given, tools(Witness(log).act, effect))  # type: ignore[arg-type]
-        loop = asyncio.get_running_loop()
-
-        async def answer() -> None:
-            await settled(services, directory)
-            say({"cpu_s": cpu_s(), "rss_mib": peak_mib()})
-
-        def listen() -> None:
-            while sys.stdin.buffer.readline():
-                asyncio.run_coroutine_threadsafe(answer(), loop)
-            os.kill(os.getpid(), signal.SIGTERM)
-
-        threading.Thread(target=listen, daemon=True).start()
-        return services
-
-    serve(given, opener, lambda line: say({"address": line.split()[4], "pid": os.getpid()}))
+def main(directory: Path, url: str, effect: Effect, log: Path | None) -> None:
+    given, made = settings(directory, url), tools(Witness(log).act, effect)
+    host(
+        given, lambda: open_services(given, drive=True, extra_tools=made),
+        lambda services: counted(services, directory), lambda address: say({"address": address, "pid": os.getpid()}),
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

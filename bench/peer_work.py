@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from bench.engine import settled
-from devassist import bootstrap
-from devassist.config import Settings, load
+from bench import engine
+from devassist.bootstrap import open_services
+from devassist.config import Settings
 from devassist.core.scope import Scope
 from devassist.core.tooling import Effect
 from devassist.ports.tools import CallContext
 from devassist.runtime.intake import Submission
-from devassist.runtime.services import Services
 from devassist.tools.registry import Tool
 from devassist.tools.schema import tool
 
@@ -39,17 +38,12 @@ Act = Callable[[str, int, CallContext], str]
 
 
 def settings(directory: Path, url: str) -> Settings:
-    return load(
-        {},
-        {
-            "DEVASSIST_DATA_DIR": str(directory), "DEVASSIST_KEYS_DIR": str(directory) + ".keys",
-            "DEVASSIST_MAX_OPEN_RUNS": "10000", "DEVASSIST_PORT": "0", "DEVASSIST_MODEL_PROTOCOL": "tools",
-            "OPENAI_BASE_URL": url, "OPENAI_MODEL": "m", "SANDBOX_POOL_SIZE": "0",
-        },
-    )  # fmt: skip
+    return engine.settings(directory, url, DEVASSIST_MODEL_PROTOCOL="tools", OPENAI_MODEL="m")
 
 
 def tools(act: Act, effect: Effect = "pure") -> tuple[Tool, Tool]:
+    """One has the name of a built-in tool, in whose place it stands: the stub calls it with arguments of its own."""
+
     @tool(effect=effect)
     async def get_policy(run: str, step: int, topic: str, context: CallContext) -> dict[str, Any]:
         """Get a policy."""
@@ -63,21 +57,6 @@ def tools(act: Act, effect: Effect = "pure") -> tuple[Tool, Tool]:
     return get_policy, check_balance
 
 
-async def opened(given: Settings, made: tuple[Tool, Tool]) -> Services:
-    """The service as its bootstrap wires it. The built-in ``get_policy`` gives its name up: the stub calls a tool of
-    that name with arguments of its own."""
-    policy, balance = made
-
-    def asked_for(*_: Any, **__: Any) -> Tool:
-        return policy
-
-    built_in, bootstrap.get_policy_tool = bootstrap.get_policy_tool, asked_for
-    try:
-        return await bootstrap.open_services(given, drive=True, extra_tools=[balance])
-    finally:
-        bootstrap.get_policy_tool = built_in
-
-
 class Within:
     """In process, through the facade that the API and the command line use, as the peers are used."""
 
@@ -85,7 +64,8 @@ class Within:
         self._directory, self._url, self._act = directory, url, act
 
     async def open(self) -> None:
-        self.services = await opened(settings(self._directory, self._url), tools(self._act))
+        given = settings(self._directory, self._url)
+        self.services = await open_services(given, drive=True, extra_tools=tools(self._act))
 
     async def run(self, message: str) -> str:
         service = self.services.service
@@ -98,7 +78,7 @@ class Within:
 
     async def settled(self) -> None:
         """Every follower has had everything."""
-        await settled(self.services, self._directory)
+        await engine.settled(self.services, self._directory)
 
     async def close(self) -> None:
         await self.services.close()

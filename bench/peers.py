@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from typing import Any, NamedTuple
 from bench import peer_report
 from bench.child import ROOT, Failed
 from bench.figures import Figure
-from bench.machine import Others, warnings, workplace
+from bench.machine import Others, conclude, progress, warnings, workplace
 from bench.peer_kill import KILL_AT, Killed, kill, of_peer
 from bench.peer_report import HTTP, OURS, Case, Rows
 from bench.peer_setup import HOME, environment, found, installed, runnable, stub_running
@@ -98,10 +97,6 @@ class Race:
         return {**told, "cpu": told["cpu_ms"] + pg + after}
 
 
-def progress(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def run_passes(race: Race, cases: list[Case], who: list[Contestant], passes: int, seconds: float) -> Rows:
     rows: Rows = {(case, one.name): [] for case in cases for one in who}
     for number in range(passes):
@@ -132,7 +127,7 @@ def run_kills(race: Race, stub: str, who: list[Contestant], with_peers: bool) ->
 def main() -> int:
     given = _arguments()
     signal.signal(signal.SIGTERM, _stopped)
-    began, others, load = perf_counter(), Others(), os.getloadavg()[0]
+    began, others = perf_counter(), Others()
     try:
         peers = found(given.peers)
     except Failed as reason:
@@ -155,16 +150,8 @@ def main() -> int:
         if "kill" in parts:
             progress(f"kill -9 ({perf_counter() - began:.0f} s)")
             figures += peer_report.of_kills(run_kills(race, stub, who, given.with_peers))
-    busy = others.cores()
-    print(f"Machine: {os.cpu_count()} cores, load {load:.1f} before; others kept {busy:.1f} cores busy meanwhile.")
-    if busy > 0.4:
-        notes.append("other work was running (PostgreSQL counts as such): CPU ratios hold roughly, the rest may not")
-    for note in notes:
-        print(f"Note: {note}.")
-    for aim in aims:
-        print(aim.line("AIM", "aim"))
-    for figure in figures:
-        print(figure.line())
+    spoilt = " (PostgreSQL counts as such): CPU ratios hold roughly, the rest may not"
+    conclude(others, notes, aims, figures, bearable=0.4, but=spoilt)
     progress(f"{perf_counter() - began:.0f} s in all")
     return 0
 

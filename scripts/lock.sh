@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/venv.sh lock
-for name in run test lock embedded embedded-nodeps; do
+for name in run test lock embedded embedded-nodeps chroma; do
   deps=()
   [ "$name" = embedded-nodeps ] && deps=(--no-deps)
   .venv/bin/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 "${deps[@]}" \

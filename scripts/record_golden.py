@@ -27,7 +27,7 @@ from devassist.core.messages import ModelReply, NativeCall
 from devassist.core.scope import Scope
 from devassist.core.signals import RunRestored, SettlementGiven
 from devassist.core.tooling import Effect, ToolResult, ToolSpec, ToolUnknown
-from devassist.knowledge.policies import PolicyFiles
+from devassist.knowledge.policies import PolicyFiles, PolicyLibrary
 from devassist.llm.extractive import Extractive
 from devassist.llm.scripted import AfterFailures, Scripted
 from devassist.ports.journal import Body, Record
@@ -48,6 +48,7 @@ from devassist.store.vault import MemoryVault
 from devassist.tools.get_policy import get_policy_tool
 from devassist.tools.registry import Tool, ToolRegistry
 from devassist.tools.schema import SchemaChecker
+from devassist.tools.search_docs import search_docs_tool
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "tests" / "golden"
@@ -61,6 +62,7 @@ _NUMBER: dict[str, Any] = {
 
 DOUBLE = 'Thought: Compute it.\nAction: tool:double\nargs: {"n": 21}'
 TRIPLE = 'Thought: Compute.\nAction: tool:triple\nargs: {"n": 14}'
+LOOK_UP = 'Thought: Look it up.\nAction: tool:search_docs\nargs: {"query": "男职工 陪产假"}'
 NATIVE = ModelReply("", tuple(NativeCall(f"call_{n}", "double", json.dumps({"n": n})) for n in (1, 2, 3)), "tool_calls")
 BUSY = ProviderError("too many requests", code="provider_overloaded", retryable=True, provider_status=429)
 DOWN = ProviderError("bad gateway", code="provider_error", retryable=True, provider_status=502)
@@ -106,7 +108,9 @@ class Scene:
     people: People
 
     async def begin(self, message: str, agent: str, **definition: Any) -> bytes:
-        start = await self.intake.prepare(USER, "agent", Submission(message, "golden", agent=agent))
+        collection = "policies" if agent == "rag" else None
+        asked = Submission(message, "golden", agent=agent, collection_name=collection)
+        start = await self.intake.prepare(USER, "agent", asked)
         changed: Definition = replace(start.definition, **definition)
         return (await self.service.start(USER, replace(start, definition=changed))).stream
 
@@ -128,12 +132,13 @@ def scene(model: Model, spare: Model | None = None) -> Scene:
     """``spare``: another model, ``SPARE`` to definitions."""
     vault = MemoryVault()
     journal = MemoryJournal(vault)
-    library = PolicyFiles.load(SAMPLES, today=lambda: "2026-06-01")
-    tools = ToolRegistry(
-        [get_policy_tool(library), _tool("double", double, "pure"), _tool("book", book, "once"),
-         _tool("hang", hang, "idempotent"), _tool("keep", double, "once"), _tool("nap", nap, "pure")]
-    )  # fmt: skip
     clock, bus, history = SystemClock(), LocalBus(), History(journal, journal)
+    files = PolicyFiles.load(SAMPLES, today=lambda: "2026-06-01")
+    library = PolicyLibrary(files, today=lambda: "2026-06-01", now_us=clock.now_us)
+    tools = ToolRegistry(
+        [get_policy_tool(library), search_docs_tool(library), _tool("double", double, "pure"),
+         _tool("book", book, "once"), _tool("hang", hang, "idempotent"), _tool("keep", double, "once"), _tool("nap", nap, "pure")]
+    )  # fmt: skip
     performer = Performer(tools, CHECKER.check, bus, clock, _no_price)
     own = f"{model.kind}:{model.name}"
     breakers = Breakers(journal, clock, {own: "here"})
@@ -217,6 +222,18 @@ RUNS: dict[str, tuple[Callable[[], Model], Run, str]] = {
     ),
     "policy_no_clause": (
         Extractive, lambda s: s.ask("火星基地的停车费是多少？", "policy"), "a question that the library cannot answer",
+    ),
+    "policy_cited": (
+        Extractive, lambda s: s.ask("退休人员门诊慢特病的报销比例是多少？", "policy"),
+        "the retrieval is kept, and the quotation's verdict with its rule",
+    ),
+    "rag_cited": (
+        Extractive, lambda s: s.ask("男职工的陪产假有多少天？", "rag"), "passages with numbers, and the list of their sources",
+    ),
+    "rag_removed": (
+        lambda: Scripted([LOOK_UP, _final("陪产假为20天 [1]。另有奖金 900 元 [1]。还可以随意延长。")]),
+        lambda s: s.ask("男职工的陪产假有多少天？", "rag", unsupported="remove"),
+        "two sentences that nothing supports were left out",
     ),
     "correction": (
         lambda: Scripted(['Thought: Compute.\nAction: tool:double\nargs: {"n": 21', TRIPLE, _final("Forty-two.")]),
@@ -315,6 +332,9 @@ def must_fail(goldens: dict[str, str]) -> dict[str, str]:
         ),
         "must_fail_order": altered(
             goldens["failed"], "run_failed", "says that it failed for another reason", code="step_limit", status=422
+        ),
+        "must_fail_checks": retold(
+            goldens["rag_removed"], "says that nothing was left out", '"removed":2', '"removed":0'
         ),
         "must_fail_reply": retold(
             goldens["plain_final"], "the raw reply holds another answer", "final: Forty-two.", "final: Forty-one."

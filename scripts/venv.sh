@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Brings .venv up to date: `venv.sh run` for the service, `embedded` for the embedded model too, `test` for all that the
+# Brings .venv up to date: `venv.sh run` for the service, `embedded` for the embedded model too, `chroma` for the
+# vector index Chroma, `test` for all that the
 # tests need, `lock` for `make lock`.
 # What is already as it should be is left alone, so that a second start is immediate.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-want=${1:?run, embedded, test or lock}
+want=${1:?run, embedded, chroma, test or lock}
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_USER=0
 unset PIP_TARGET PIP_PREFIX PYTHONHOME PYTHONPATH
 
@@ -48,7 +49,7 @@ install() { # name, requirement file, options of pip
 
 case $want in
   lock) install lock lock.txt ;;
-  run | embedded | test)
+  run | embedded | chroma | test)
     install run run.txt
     sum=$(sum_of pyproject.toml)
     if ! current self "$sum"; then
@@ -57,7 +58,7 @@ case $want in
       stamp self "$sum"
     fi
     ;;
-  *) say "venv.sh: run, embedded, test or lock, not $want" && exit 2 ;;
+  *) say "venv.sh: run, embedded, chroma, test or lock, not $want" && exit 2 ;;
 esac
 
 case $want in
@@ -67,6 +68,10 @@ case $want in
     install embedded-nodeps embedded-nodeps.txt --no-deps
     ;;
 esac
+
+if [ "$want" = chroma ] || [ "$want" = test ]; then
+  install chroma chroma.txt
+fi
 
 if [ "$want" = test ]; then
   install test test.txt

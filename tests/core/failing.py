@@ -16,7 +16,7 @@ FINAL = ("provider_auth_failed", "provider_quota_exhausted", "provider_rejected"
 
 
 def begun(fallbacks: int = 0, **changes: Any) -> Script:
-    return Script("go", flags=(RETRY_2,), fallbacks=fallbacks, **changes)
+    return Script("go", **({"flags": (RETRY_2,)} | changes), fallbacks=fallbacks)
 
 
 def intend(script: Script, **fields: Any) -> None:

@@ -25,6 +25,7 @@ from devassist.core.decide import decide
 from devassist.core.event_parts import Limits
 from devassist.core.events import (
     RETRY_2,
+    RETRY_3,
     BreakerSeen,
     CallClosed,
     ModelFailed,
@@ -228,7 +229,11 @@ def simulate(rng: Random, *, cancels: float = 0.02, **changes: Any) -> Walk:
         steps=rng.choice((1, 3, 6)), corrections=rng.choice((0, 2)), tokens=rng.choice((20, 10_000)),
         deadline_ms=rng.choice((300, 60_000)), cost=rng.choice((-1, 0, 50)),
     )  # fmt: skip
-    start = {"limits": limits, "parallel": rng.random() < 0.5, "on_unknown": rng.choice(("hold", "tell")),
-             **rng.choice(({}, {"flags": (RETRY_2,), "fallbacks": rng.choice((0, 0, 2))}))}  # fmt: skip
+    start = {
+        "limits": limits,
+        "parallel": rng.random() < 0.5,
+        "on_unknown": rng.choice(("hold", "tell")),
+        **rng.choice(({}, {"flags": rng.choice(((RETRY_2,), (RETRY_2, RETRY_3))), "fallbacks": rng.choice((0, 0, 2))})),
+    }
     script = Script("go", **(start | changes))
     return Walk(script, rng, rng.choice((0, 0.1, 0.3)), rng.choice((0, 0.1)), cancels).run()

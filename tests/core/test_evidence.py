@@ -104,8 +104,8 @@ def test_only_agents_with_evidence_are_held_to_it() -> None:
     reply = ModelReplied(of=1, reply="r", decision="final", took=1, answer="a")
     returned = ToolReturned(2, "result", 1, "x", "x")
     texts = {"a": "Done.", "x": '{"stdout": "5\\n", "stderr": "", "exit_code": 3}'}
-    assert released_answer(plain, reply, [returned], texts).text == "Done."
-    released = released_answer(strict, reply, [returned], texts)
+    assert released_answer(plain, reply, [(returned, 3, 0)], texts).text == "Done."
+    released = released_answer(strict, reply, [(returned, 3, 0)], texts)
     assert "exit_code): 3" in released.text
     assert released.verdicts == ("evidence_added",)
     assert released_answer(strict, reply, [], texts).verdicts == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.core.build import TRACE, Script
 from tests.core.client import Client
 from tests.core.runs import (
     SCRIPTS,
+    approved,
     cancelled,
     doubtful,
     failed,
@@ -25,6 +27,7 @@ from tests.core.runs import (
     parallel,
     plain,
     retried,
+    settled,
     two_tools,
 )
 
@@ -54,9 +57,9 @@ EXPECTED = {
     "retried": ["meta", "status", "status", *END],
     "cancelled": ["meta", "step_started", "step", "step", "done"],
     "doubtful": ["meta", "step_started", "status"],
-    "settled": ["meta", "step_started", "status", "status", "status", "step", *END],
-    "late": ["meta", "step_started", "status", "status", "step", "status", *END],
-    "approved": ["meta", "step_started", "status", "status", "status", "step", *END],
+    "settled": ["meta", "step_started", "status", "status", "step", *END],
+    "late": ["meta", "step_started", "status", "status", "step", *END],
+    "approved": ["meta", "step_started", "status", "status", "step", *END],
     "gated": ["meta", "step", *CALL, *END],
     "failed": ["meta", *CALL, "error"],
 }
@@ -144,6 +147,17 @@ def test_status_names_what_a_run_waits_for() -> None:
     (pending,) = wait["pending"]
     assert (pending["kind"], pending["call_index"], pending["digest"]) == ("timer", None, None)
     assert pending["wake_at_ms"] - pending["since_ms"] == 490
+
+
+@pytest.mark.parametrize("answered", [approved, settled])
+def test_a_run_that_was_answered_waits_for_nobody(answered: Callable[[], Script]) -> None:
+    """From the answer on the run goes on: it reads running with nothing pending, before anybody has driven it."""
+    script = answered()
+    said = next(seq for event, seq, _ in script.placed if event.kind in ("approval_given", "settlement_given"))
+    told = summary(script.placed[: said + 1], script.text, trace_id=TRACE)
+    assert (told["status"], told["pending"]) == ("running", [])
+    before = summary(script.placed[:said], script.text, trace_id=TRACE)
+    assert (before["status"], len(before["pending"])) == ("awaiting_approval", 1)
 
 
 def test_a_failed_run_ends_with_its_problem() -> None:

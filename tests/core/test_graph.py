@@ -9,11 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from devassist.core.events import WaitBegun
 from devassist.core.graph import ERASED, build, mermaid
 from devassist.core.mermaid import LABEL, Edge, Graph, Node, Shape, bounded, characters, collapsed, flowchart, shown
+from devassist.core.signals import RunRestored
 from tests.core.build import Script
 from tests.core.runs import (
     SCRIPTS,
@@ -97,6 +100,48 @@ def test_labels_from_the_field() -> None:
     plain = [label for label in labels if len(label) <= LABEL and not re.search("[\n\r\u2028]", label)]
     assert all(shown(label) == label for label in plain)
     assert "%%" not in text
+
+
+@pytest.mark.parametrize(
+    ("reason", "shows"),
+    [("backoff", "before another try"), ("breaker", "for the provider"), ("child", "for a child run")],
+)
+def test_a_wait_says_what_for(reason: Any, shows: str) -> None:
+    """Each reason to wait has words of its own: a breaker that is open is no child run."""
+    script = Script("go")
+    script.think()
+    script.model_failed()
+    script.add(WaitBegun(reason, script.now.at + 1))
+    (label,) = [node.label for node in build(script.events, script.text).nodes if node.label.startswith("Wait")]
+    assert shows in label
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "reason", "label"),
+    [
+        ("unknown", "outcome_unknown", "settlement", "outcome unknown"),
+        ("needs_approval", "needs_approval", "approval", "needs approval"),
+        ("unknown", "service_fault", "settlement", "outcome unknown service_fault"),
+    ],
+)
+def test_an_outcome_is_said_once(outcome: Any, code: str, reason: str, label: str) -> None:
+    """A code that says no more than the outcome does not stand beside it."""
+    script = Script("go")
+    script.think()
+    script.calls(("pay", {}, "once"))
+    script.attempt()
+    script.returned(outcome=outcome, result=None, code=code)
+    script.held(reason=reason)
+    edges = [edge.label for edge in build(script.events, script.text).edges]
+    assert any(each.partition(" · ")[0] == label for each in edges), edges
+
+
+def test_a_rewind_of_the_journal_is_drawn() -> None:
+    """Why a call is suddenly asked about can be seen: the signal stands in the picture."""
+    script = Script("go")
+    script.think()
+    script.add(RunRestored("restored:1", 1, 2))
+    assert any("earlier state" in node.label for node in build(script.events, script.text).nodes)
 
 
 def test_ids_are_generated() -> None:

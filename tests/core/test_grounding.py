@@ -256,8 +256,9 @@ def test_release_is_computed_from_the_record() -> None:
     texts = {"answer": f"「{FIVE}」", "found": found}
     failed = ToolReturned(3, "failed", 1, "found", code="x")
     worked = ToolReturned(3, "result", 1, "found")
-    assert released_answer(definition, reply(), [failed], texts).verdicts == ("not_consulted",)
-    assert released_answer(definition, reply(), [failed, worked], texts).verdicts == ("quote_verified",)
+    assert released_answer(definition, reply(), [(failed, 4, 0)], texts).verdicts == ("not_consulted",)
+    both = [(failed, 4, 0), (worked, 5, 0)]
+    assert released_answer(definition, reply(), both, texts).verdicts == ("quote_verified",)
     free = Definition("dev", "s", "v", "zh", (), "m", "scripted", Limits())
     assert released_answer(free, reply(), [], texts) == Released(texts["answer"])
     assert released_answer(free, reply(unstructured=True), [], texts).verdicts == ("unstructured",)

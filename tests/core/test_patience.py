@@ -1,4 +1,4 @@
-"""How long a run bears with its model: the rules of flag ``retry2``, one by one."""
+"""How long a run bears with its model: the rules of flags ``retry2`` and ``retry3``, one by one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devassist.core.commands import JITTER_US, CallModel, CutModel, Fail, Switch, Wait
+from devassist.core.commands import JITTER_US, CallModel, Command, CutModel, Fail, Switch, Wait
 from devassist.core.decide import MAX_MODEL_CUTS, decide
 from devassist.core.event_parts import Limits
-from devassist.core.events import BreakerSeen, ModelFailed
+from devassist.core.events import RETRY_2, RETRY_3, BreakerSeen, ModelFailed
 from devassist.core.patience import (
     BACKOFF_US,
     BREAKER_OPEN,
@@ -185,6 +185,60 @@ def test_a_breaker_that_stays_open_for_long_is_not_waited_for() -> None:
         assert decide(script.now) == expected
     script = begun()
     assert isinstance(failed(script, retry_after=2 * BREAKER_WAIT_US), Wait)
+
+
+def leave(script: Script, left_us: int) -> Command | None:
+    """The breaker of the model in use is seen open, and stays so for a while."""
+    script.add(BreakerSeen(script.now.choice, script.now.at + left_us), ms=0)
+    return decide(script.now)
+
+
+LATER = (RETRY_2, RETRY_3)
+
+
+def test_a_run_goes_back_to_a_model_that_it_never_asked() -> None:
+    """The last one is left alone for long, the agent's own only for a moment: that is waited out, then it is asked."""
+    script = begun(fallbacks=1, flags=LATER)
+    until = script.now.at + 5_000_000
+    assert switch(script, leave(script, 5_000_000)) == Switch(1, BREAKER_OPEN)
+    command = leave(script, 3 * BREAKER_WAIT_US)
+    assert command == Wait(until, JITTER_US, "breaker")
+    wait_out(script, command)
+    assert isinstance(decide(script.now), CallModel)  # the last one is asked for once more, and still left alone
+    assert switch(script, leave(script, 3 * BREAKER_WAIT_US)) == Switch(0, BREAKER_OPEN)
+    assert isinstance(decide(script.now), CallModel)
+    assert (script.now.choice, script.now.breaker) == (0, None)
+
+
+def test_a_run_that_began_before_does_not_go_back() -> None:
+    """It keeps to its rules: the last model's breaker ends it."""
+    script = begun(fallbacks=1)
+    switch(script, leave(script, 5_000_000))
+    assert leave(script, 3 * BREAKER_WAIT_US) == Fail(BREAKER_OPEN, 503)
+
+
+def test_a_model_that_failed_a_run_is_not_gone_back_to() -> None:
+    """Only one that was left for its breaker, and not asked since, may yet answer; so nobody goes round for ever."""
+    script = begun(fallbacks=1, flags=LATER)
+    wait_out(script, failed(script))
+    switch(script, failed(script))
+    assert leave(script, 3 * BREAKER_WAIT_US) == Fail(BREAKER_OPEN, 503)
+    script = begun(fallbacks=1, flags=LATER)
+    switch(script, leave(script, 1))
+    switch(script, leave(script, 3 * BREAKER_WAIT_US))
+    assert script.now.choice == 0
+    wait_out(script, failed(script))
+    switch(script, failed(script))
+    assert leave(script, 3 * BREAKER_WAIT_US) == Fail(BREAKER_OPEN, 503)
+
+
+def test_a_later_model_comes_first_and_one_known_to_be_left_alone_last() -> None:
+    """Of three, the middle one is left for long: from the own one the run goes past it."""
+    script = begun(fallbacks=2, flags=LATER)
+    switch(script, leave(script, 5_000))
+    switch(script, leave(script, 3 * BREAKER_WAIT_US))
+    assert switch(script, leave(script, 3 * BREAKER_WAIT_US)) == Switch(0, BREAKER_OPEN)
+    assert leave(script, 5_000_000) == Wait(script.now.at + 5_000_000, JITTER_US, "breaker")
 
 
 # -- runs of before --------------------------------------------------------------------------------------------------

@@ -12,11 +12,12 @@ from devassist.audit.record import Recorded
 from devassist.audit.replay import rederive
 from devassist.core.codec import parse_canonical
 from devassist.core.event_codec import decode, encode
-from devassist.core.events import ModelReplied, RunStarted, ToolIntended
+from devassist.core.events import ModelIntended, ModelReplied, RunStarted, ToolIntended
 from devassist.core.frames import Watcher
 from devassist.core.graph import mermaid
 from devassist.core.states import STATUS
-from devassist.core.steps import steps
+from devassist.core.steps import StepBuilder, steps
+from devassist.core.transitions import apply
 from devassist.core.view import summary
 from devassist.tools.schema import SchemaChecker
 from tests.core.simulate import Walk, simulate
@@ -46,6 +47,19 @@ def test_steps_are_complete_and_in_order(walk: Walk) -> None:
     assert sum(step["tool_name"] is not None for step in found) == calls
     made = {(e.step, e.call) for e in script.events if isinstance(e, ToolIntended)}
     assert made <= set(places)
+
+
+@often
+@given(walks)
+def test_a_step_comes_as_soon_as_its_call_and_those_before_it_are_over(walk: Walk) -> None:
+    """After every event the steps of a decision that were given are those of its first calls, as many as are done."""
+    builder, state, given_so_far = StepBuilder(walk.script.text), None, list[int]()
+    for event, seq, at in walk.script.placed:
+        state = apply(state, event, seq, at)
+        given_so_far = [] if isinstance(event, ModelIntended) else given_so_far
+        given_so_far += [turn.call for turn in builder.turns(event, at, state) if turn.args is not None]
+        over = [call.phase == "done" or state.closed for call in state.calls]
+        assert given_so_far == list(range(next((i for i, ended in enumerate(over) if not ended), len(over))))
 
 
 @often

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from devassist.core.events import RunAborted, RunFailed
+from devassist.core.signals import ApprovalGiven, SettlementGiven
 from devassist.core.steps import StepBuilder, admin_only, steps
 from devassist.core.transitions import apply
 from devassist.core.wire import MAX_BYTES, MAX_TEXT, size
@@ -178,6 +179,42 @@ def test_an_interrupted_repeatable_call_is_not_in_doubt() -> None:
     (step,) = of(script)
     assert not step["in_doubt"]
     assert step["latency_ms"] == 30
+
+
+def test_what_a_person_took_to_answer_is_no_latency() -> None:
+    """A call that waited an hour for its approval, or for being settled, took what its attempts took."""
+    script = Script()
+    script.think()
+    script.calls(("refund", {"amount": 100}, "once"), ("mail", {"to": "a"}, "once"))
+    script.attempt(0)
+    script.returned(0, outcome="needs_approval", result=None, shown=None)
+    script.held(0, "approval", "d1")
+    script.add(ApprovalGiven("a1", "00" * 16, "d1", "approve"), ms=3_600_000)
+    script.attempt(0)
+    script.returned(0, {"ok": True}, ms=70)
+    script.attempt(1)
+    script.unknown(1)
+    script.held(1, "settlement", "d2")
+    script.add(SettlementGiven("s1", "00" * 16, "d2", "repeat"), ms=3_600_000)
+    script.attempt(1)
+    script.unknown(1)
+    script.held(1, "settlement", "d3")
+    script.add(SettlementGiven("s2", "00" * 16, "d3", "happened"), ms=3_600_000)
+    script.close(1, "happened", "settled")
+    # Each attempt takes 10 ms, so does what comes between an outcome and the hold.
+    assert [step["latency_ms"] for step in of(script)] == [10 + 10 + 70, 10 + 10 + 10 + 10]
+    assert [step["finished_at_ms"] - step["started_at_ms"] > 3_600_000 for step in of(script)] == [True, True]
+
+
+def test_a_call_that_was_held_before_it_was_ever_made_took_nothing() -> None:
+    """A person who rejects a call after an hour ends one that never began."""
+    script = Script()
+    script.think()
+    script.calls(("mail", {"to": "a"}, "once"))
+    script.held(0, "approval", "d1")
+    script.add(ApprovalGiven("a1", "00" * 16, "d1", "reject"), ms=3_600_000)
+    script.close(0, "rejected", "approval_rejected")
+    assert [step["latency_ms"] for step in of(script)] == [0]
 
 
 def test_approval_may_change_the_arguments() -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 import uvloop
 
 from devassist.core.scope import SYSTEM
-from tests.crash.twin import Twin, driver, store
+from tests.crash.twin import Twin, driver
+from tests.store.files import store
 
 LEASE_US = 60_000_000
 _TURN = struct.Struct("<q")

@@ -13,7 +13,7 @@ from devassist.core.event_codec import encode
 from devassist.core.scope import Scope
 from devassist.core.signals import Fact
 from devassist.ports.journal import Body
-from tests.crash.twin import store
+from tests.store.files import store
 
 SCOPE = Scope("default", "system", frozenset({"system"}))
 TOGETHER = 10

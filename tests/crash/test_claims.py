@@ -12,10 +12,11 @@ from devassist.core.scope import SYSTEM
 from devassist.core.states import State
 from devassist.runtime.view import load
 from tests.crash.nursery import process
-from tests.crash.twin import Twin, rig_on, store
+from tests.crash.twin import Twin, rig_on
 from tests.crash.world import Witness
 from tests.runtime.read import of
 from tests.runtime.rig import USER
+from tests.store.files import store
 
 RUNS = 50
 

@@ -12,7 +12,7 @@ from devassist.store.sqlite_journal import MINIMUM_SQLITE
 from tests.crash.kit import successor
 from tests.crash.nursery import process
 from tests.crash.rows import KEYS, SCOPE, pragmas
-from tests.crash.twin import store
+from tests.store.files import store
 
 WRITERS, ROWS = 5, 200
 

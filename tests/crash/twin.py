@@ -19,6 +19,7 @@ from devassist.store.vault import FileVault
 from tests.crash.arms import arm
 from tests.crash.world import append, calls, tools
 from tests.runtime.rig import USER, Rig, build
+from tests.store.files import store
 
 
 @dataclass(frozen=True)
@@ -38,18 +39,6 @@ class Twin:
 
     def text(self) -> str:
         return json.dumps(asdict(self))
-
-
-@asynccontextmanager
-async def store(place: Path) -> AsyncGenerator[tuple[SqliteJournal, FileVault]]:
-    """The store that twins share, opened by this process."""
-    vault = FileVault(place / "keys")
-    journal = await SqliteJournal.open(place / "journal.db", vault)
-    try:
-        yield journal, vault
-    finally:
-        await journal.close()
-        await vault.close()
 
 
 def rig_on(journal: SqliteJournal, vault: FileVault, plan: Twin) -> Rig:

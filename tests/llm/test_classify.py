@@ -107,6 +107,14 @@ def test_the_message_of_the_provider_is_kept() -> None:
     assert "<h1>Bad" in provider_failure(502, None, text="<h1>Bad gateway</h1>").detail
 
 
+def test_the_time_that_was_asked_for_is_told() -> None:
+    """In whole seconds, before the provider's own words, which may be long; nothing where none was asked for."""
+    body = {"error": {"message": "slow down"}}
+    told = provider_failure(429, body, retry_ms=3_599_200).detail
+    assert told == "The provider answered 429 and asks for 3600 s without requests: slow down"
+    assert provider_failure(429, body).detail == "The provider answered 429: slow down"
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [

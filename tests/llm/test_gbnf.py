@@ -13,15 +13,15 @@ from devassist.core.messages import ModelReply
 from devassist.core.react import Final, ToolCalls, parse, protocol_instructions
 from devassist.core.react_texts import PROTOCOL_TEXT
 from devassist.core.tooling import ToolSpec
-from devassist.knowledge.policies import SAMPLES_DIR, PolicyFiles
 from devassist.llm import gbnf
 from devassist.llm.embedded import PROTOCOL_WORDS, REPLY_TOKENS
 from devassist.prompts.catalog import AgentFiles
 from devassist.tools.get_policy import get_policy_tool
 from devassist.tools.schema import SchemaChecker
 from tests.llm.gbnf_reader import Grammar
+from tests.tools.shelf import Shelf
 
-POLICY = get_policy_tool(PolicyFiles.load(SAMPLES_DIR, today=lambda: "2026-01-01")).spec
+POLICY = get_policy_tool(Shelf()).spec
 _TEXT = {"type": "string"}
 VALUES: list[dict[str, Any]] = [
     _TEXT,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -131,7 +130,7 @@ async def swept(made: Rig) -> AsyncIterator[None]:
 async def test_every_run_ends_and_the_record_adds_up(tmp_path: Path, dark: range) -> None:
     """Each run has its own answer or a typed error within bounds; attempts on record are the requests that providers
     counted, every failure is followed by a recorded wait, switch or end, and all runs verify and replay."""
-    clock, world, began = FastClock(20), World(), time.monotonic()
+    clock, world = FastClock(20), World()
     chaos = Chaos(clock, f"own {dark}", dark), Chaos(clock, f"spare {dark}")
     async with provider(chaos[0]) as own, provider(chaos[1]) as spare, calling(
         own, spare, clock=clock, path=tmp_path, tools=world.tools(timeout_s=HOUR_S), settings=SETTINGS,
@@ -142,13 +141,11 @@ async def test_every_run_ends_and_the_record_adds_up(tmp_path: Path, dark: range
         async with asyncio.timeout(90):
             await asyncio.gather(*(made.service.wait(USER, one.stream) for one in started))
         views = [await load(made.journal, SYSTEM, one.stream) for one in started]
-        took = time.monotonic() - began
         auditor = RecordAuditor(made.journal, made.journal, made.journal, made.vault, SchemaChecker())
         for view in views:
             for report in (await auditor.verify(SYSTEM, view.stream), await auditor.replay(SYSTEM, view.stream)):
                 assert report.ok, report
         told = await breaker_facts(made)
-    assert took < 80
     for number, view in enumerate(views):
         check_end(view, number)
         check_waits(view)

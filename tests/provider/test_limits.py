@@ -3,7 +3,10 @@ each call."""
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +14,12 @@ import pytest
 
 from devassist.bootstrap import open_services
 from devassist.config import load
-from devassist.core.errors import ConfigInvalid
+from devassist.core.errors import ConfigInvalid, Unavailable
 from devassist.core.scope import Scope
 from devassist.core.view import summary
+from devassist.ports.journal import Heads
 from devassist.runtime.intake import Submission
+from devassist.store.lock import DirectoryLock
 from tests.provider.fake import Answer, FakeProvider, provider, throttled
 from tests.runtime.world import call, final
 
@@ -40,6 +45,43 @@ async def asked(tmp_path: Path, fake: FakeProvider, **flags: str) -> dict[str, A
         return summary(view.placed, view.text, trace_id=view.stream.hex())
     finally:
         await services.close()
+
+
+async def test_a_start_that_is_refused_leaves_no_connection(tmp_path: Path) -> None:
+    """The agents' model was asked for its name before the chat model turned out to be missing."""
+    flags = {"data_dir": str(tmp_path / "data"), "agent_model": "openai", "chat_model": f"scripted:{tmp_path}/none"}
+    async with provider([]) as fake:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            with pytest.raises(ConfigInvalid):
+                await open_services(load(flags | {"openai_base_url": fake.base_url}, {}), drive=True)
+            gc.collect()
+    assert [str(each.message) for each in said if each.category is ResourceWarning] == []
+
+
+class Full:
+    """A store that takes no release any more; all else is the real one's."""
+
+    def __init__(self, heads: Heads) -> None:
+        self._heads = heads
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._heads, name)
+
+    async def release(self, scope: Scope, leases: Any) -> None:
+        raise Unavailable("the disk is full")
+
+
+async def test_a_store_that_cannot_be_written_to_is_closed_all_the_same(tmp_path: Path) -> None:
+    """The fault is told, nothing goes on in the background, and the directory's lock is given up."""
+    settings = load({"data_dir": str(tmp_path / "data"), "agent_model": "extractive"}, {})
+    before = asyncio.all_tasks()
+    services = await open_services(settings, drive=True)
+    services.service.heads = Full(services.heads)
+    with pytest.raises(Unavailable):
+        await services.close()
+    assert asyncio.all_tasks() == before
+    DirectoryLock(settings.data_dir).release()
 
 
 async def test_what_a_run_costs_is_counted_by_the_price_list(tmp_path: Path) -> None:

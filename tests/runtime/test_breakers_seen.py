@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 from devassist.audit.auditor import RecordAuditor
-from devassist.core.breaker import FAILURES, OPEN_US
+from devassist.core.breaker import FAILURES, OPEN_US, Breaker
 from devassist.core.commands import JITTER_US
 from devassist.core.errors import ProviderError
 from devassist.core.event_codec import encode
 from devassist.core.event_parts import Limits
-from devassist.core.events import BreakerSeen, ModelIntended, WaitBegun
+from devassist.core.events import BreakerSeen, ModelIntended, ModelSwitched, RunFinished, WaitBegun
 from devassist.core.scope import SYSTEM
 from devassist.core.signals import CancelRequested
 from devassist.core.states import State
+from devassist.core.view import summary
 from devassist.llm.scripted import Scripted
 from devassist.ports.journal import Append, Body
 from devassist.runtime import starting
@@ -110,6 +111,29 @@ async def test_throttled_runs_come_back_when_the_provider_said() -> None:
         assert answer(await ended(made, clock, view.stream)) == "Here."
         assert {answer(await ended(made, clock, stream)) for stream in streams} == {"Here."}
         assert fake.count == 2 * FAILURES + 1
+
+
+async def test_a_run_goes_back_to_its_own_model_when_that_may_be_tried() -> None:
+    """The fallback is left alone for minutes, the own model for seconds: the run waits for that one, which answers, and
+    the answer is marked with nothing, since no other model had a part in it. It replays without a difference."""
+    clock = MovedClock()
+    async with (
+        provider([Answer(final("Here."))]) as own,
+        provider([]) as spare,
+        calling(own, spare, clock=clock) as made,
+    ):
+        now, breakers = clock.now_us(), made.driver._breakers._breakers
+        for endpoint, left in zip(list(breakers), (5_000_000, 150_000_000), strict=True):
+            breakers[endpoint] = Breaker("open", FAILURES, 4, now + left)
+        stream = (await made.service.start(USER, made.start_run())).stream
+        view = await ended(made, clock, stream)
+        auditor = RecordAuditor(made.journal, made.journal, made.journal, made.vault, SchemaChecker())
+        report = await auditor.replay(SYSTEM, stream)
+        told = summary(view.placed, view.text, trace_id=stream.hex())
+    assert (answer(view), own.count, spare.count) == ("Here.", 1, 0)
+    assert [switched.choice for switched in of(view, ModelSwitched)] == [1, 0]
+    assert (of(view, RunFinished)[0].degraded, told["degraded"]) == ((), [])
+    assert (report.ok, report.differences) == (True, ())
 
 
 # -- runs of before --------------------------------------------------------------------------------------------------

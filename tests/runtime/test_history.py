@@ -9,10 +9,13 @@ from devassist.core.definition import Request
 from devassist.core.events import ModelIntended
 from devassist.core.messages import ChatMessage
 from devassist.core.scope import Scope
+from devassist.ports.journal import Head, HeadQuery
 from devassist.ports.model import ModelRequest
-from devassist.runtime.history import TURNS
+from devassist.runtime.history import REMEMBERED, TURNS
+from devassist.store.memory_journal import MemoryJournal
+from devassist.store.vault import MemoryVault
 from tests.runtime.read import Recording, of
-from tests.runtime.rig import USER, Rig, rig
+from tests.runtime.rig import USER, Rig, build, rig
 from tests.runtime.world import World, call, final
 
 BOB = Scope("default", "bob", frozenset({"user"}))
@@ -157,3 +160,31 @@ async def test_a_past_too_long_for_the_prompt_is_cut_and_counted() -> None:
     assert 0 < left < 10
     assert f"({left} earlier messages were left out" in model.requests[-1].messages[0].content
     assert len(past(model)) == 10 - left
+
+
+class Asked(MemoryJournal):
+    """Counts how often a conversation's past is looked for."""
+
+    def __init__(self, vault: Any) -> None:
+        super().__init__(vault)
+        self.looked = 0
+
+    async def list(self, scope: Scope, query: HeadQuery) -> list[Head]:
+        self.looked += query.conversation is not None
+        return await super().list(scope, query)
+
+
+async def test_a_new_conversation_has_no_past_to_look_for() -> None:
+    """However many runs ended before they asked, the newest is known to begin its conversation, and no run that got its
+    past from the caller is kept."""
+    vault = MemoryVault()
+    made = build(Asked(vault), vault, Recording(echo))
+    for number in range(REMEMBERED + 5):
+        made.service._history.is_fresh(number.to_bytes(16))
+    assert len(made.service._history._fresh) == REMEMBERED
+    given = Request(user="alice", route="agent", route_reason="test", history=(("user", "before"),))
+    first = await made.ask("one", request=given)
+    assert first.stream not in made.service._history._fresh
+    await made.ask("two")
+    assert made.journal.looked == 0
+    await made.service.drain()

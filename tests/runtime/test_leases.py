@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Any
 
 import pytest
 
 from devassist.core.events import ToolIntended, ToolReturned
+from devassist.core.scope import Scope
 from devassist.core.signals import LateOutcome
+from devassist.llm.scripted import Scripted
+from devassist.ports.tools import CallContext
 from devassist.runtime import faults
 from devassist.runtime.leases import Leases
+from devassist.store.memory_journal import MemoryJournal
+from devassist.store.vault import MemoryVault
 from tests.runtime.read import of
-from tests.runtime.rig import USER, rig
+from tests.runtime.rig import USER, build, rig
 from tests.runtime.world import MovedClock, World, call, final, forever, until
 
 
@@ -54,6 +60,39 @@ async def test_an_effect_is_killed_when_its_lease_ends() -> None:
     returned = of(view, ToolReturned)
     assert [(e.outcome, e.code) for e in returned] == [("unknown", "interrupted")]
     assert view.state.epoch == 2
+
+
+class Late(MemoryJournal):
+    """Whose renewals come to their turn only after what was to be renewed has ended."""
+
+    async def renew(self, scope: Scope, leases: Sequence[tuple[bytes, int]], lease_until: int) -> list[bytes]:
+        await self.before()
+        return await super().renew(scope, leases, lease_until)
+
+    before: Callable[[], Coroutine[Any, Any, None]]
+
+
+async def test_a_run_that_ended_while_its_lease_was_renewed_is_not_lost() -> None:
+    """The store renews nothing that is over; nobody is told to let go of a run that is let go of already."""
+    world, go, vault = World(), asyncio.Event(), MemoryVault()
+
+    async def waits(text: str, context: CallContext) -> Any:
+        return await go.wait()
+
+    world.does["look"] = waits
+    made = build(Late(vault), vault, Scripted([call("look"), final()]), world.tools())
+
+    async def ends() -> None:
+        go.set()
+        await until(lambda: not made.service._tasks)
+
+    made.journal.before = ends
+    asked = asyncio.create_task(made.ask())
+    await until(lambda: world.running)
+    await made.service._renew()
+    view = await asked
+    assert (str(view.state.state), made.driver._lost) == ("FINAL_ANSWER", set())
+    await made.service.drain()
 
 
 @pytest.mark.usefixtures("hook")

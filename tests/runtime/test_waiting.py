@@ -11,6 +11,7 @@ from devassist.core.scope import Scope
 from devassist.core.states import State
 from devassist.llm.scripted import Scripted
 from devassist.runtime import faults
+from devassist.runtime.view import RunView
 from tests.runtime.read import answer, parked
 from tests.runtime.rig import USER, build, rig
 from tests.runtime.world import World, call, final, until
@@ -68,17 +69,18 @@ async def test_unknown_runs() -> None:
                 await made.service.view(scope, stream)
 
 
-async def test_ended_runs_are_at_hand_for_a_while() -> None:
-    """Followers that come right after the end need not read; an open run is never given out as ended."""
+async def test_the_end_of_a_run_is_told_as_it_was_driven() -> None:
+    """Who draws ended runs need not read them back; an open run is never given out as ended."""
     world = World()
+    told: list[RunView] = []
     async with rig([call("pay")], [world.tool("pay", "once", needs_approval=True)]) as made:
+        made.service.ended = told.append
         view = await made.ask()
-        assert made.service.recent(view.stream) is None
+        assert told == []
         await made.service.cancel(USER, view.stream)
         ended = await made.service.wait(USER, view.stream)
-        recent = made.service.recent(view.stream)
-        assert recent is not None
-        assert recent.placed == ended.placed
+        await until(lambda: bool(told))
+        assert [run.placed for run in told] == [ended.placed]
 
 
 async def test_an_end_that_was_not_written_is_no_end() -> None:
@@ -92,14 +94,15 @@ async def test_an_end_that_was_not_written_is_no_end() -> None:
                 raise OSError("no space left on device")
             return await append(scope, given)
 
-        made.journal.append = full
+        told: list[RunView] = []
+        made.journal.append, made.service.ended = full, told.append
         stream = (await made.service.start(USER, made.start_run())).stream
         waiting = asyncio.create_task(made.service.wait(USER, stream))
         await refused.wait()
         await until(lambda: stream not in made.service._tasks)
         await asyncio.sleep(0.01)
         assert not waiting.done()
-        assert made.service.recent(stream) is None
+        assert told == []
         made.journal.append = append
         await made.journal.release(USER, [(stream, 1)])
         await made.service.sweep()

@@ -25,7 +25,7 @@ ALICE = Scope("default", "alice")
 NARROW = Bounds(running=1, running_each=1, waiting=8, waiting_each=1)
 HOW_TO = (
     "Needs a Docker engine with the sandbox's image. On Debian: apt-get install -y docker.io debootstrap, start "
-    "dockerd, then as root: .venv/bin/python scripts/sandbox_image.py"
+    "dockerd, then as root: .venv/bin/devassist sandbox build"
 )
 
 

@@ -227,18 +227,3 @@ def _memory(name: str) -> int:
     """Of this process, in kB."""
     rows = Path("/proc/self/status").read_text().splitlines()
     return next(int(row.split()[1]) for row in rows if row.startswith(name + ":"))
-
-
-async def test_gvisor_is_used_only_where_it_works(tmp_path: Path) -> None:
-    """Insisting on it where the engine has none is unavailable; without insisting the engine's own runtime is used."""
-    engine = Engine(SOCKET)
-    await engine.open()
-    there = "runsc" in await engine.runtimes()
-    await engine.close()
-    async with opened(tmp_path / "base", pool_size=0, gvisor=None) as sandbox:
-        assert (await run(sandbox, "print(1)")).stdout == "1\n"
-        assert there or "runtime" not in sandbox.state().limits
-    if not there:
-        insisting = DockerSandbox(IMAGE, tmp_path / "base", gvisor=True)
-        with pytest.raises(SandboxUnavailable, match="does not know it"):
-            await insisting.open()

@@ -26,7 +26,7 @@ def body(policy: Policy | None = None) -> dict[str, Any]:
 
 
 def test_no_door_is_left_open() -> None:
-    """What the issue demands of a container stands in the call that makes it."""
+    """What a container has to be held to stands in the call that makes it."""
     host = body()["HostConfig"]
     assert body()["User"] == "65534:65534"
     assert (host["NetworkMode"], host["ReadonlyRootfs"], host["CapDrop"]) == ("none", True, ["ALL"])

@@ -142,17 +142,17 @@ async def test_it_is_what_the_other_process_is(socket: Path) -> None:
         assert (remote.backend, remote.cannot, remote.state(), remote.fault) == (None, (), None, "")
         await remote.choose()
         assert (remote.backend, remote.cannot, remote.state(), remote.fault) == ("docker", ("fly",), STATE, "")
-        assert await remote.execute(ALICE, Program("print(1)", 3, "ab")) == DONE
+        assert await remote.execute(ALICE, Program("print(1)", 3)) == DONE
         assert remote.counted()["warm"] == 1
         assert remote.look() == Looked(STATE, remote=True)
 
 
 async def test_who_asks_and_what_arrives_whole(socket: Path) -> None:
-    """Tenant, actor, time, label, and code with whatever characters; the caller's rights are none of its business."""
+    """Tenant, actor, time, and code with whatever characters; the caller's rights are none of its business."""
     local, code = Local(), "x = '\ud83d 短 \x00 🌍'" + "🌍" * 100_000
     async with served(local, socket) as remote:
-        await remote.execute(Scope("t", "ann", frozenset({"admin"})), Program(code, 2.5, "0a"))
-    assert local.asked == [(Scope("t", "ann"), Program(code, 2.5, "0a"))]
+        await remote.execute(Scope("t", "ann", frozenset({"admin"})), Program(code, 2.5))
+    assert local.asked == [(Scope("t", "ann"), Program(code, 2.5))]
 
 
 @pytest.mark.parametrize("fault", [Overloaded("too many"), SandboxUnavailable("gone")], ids=lambda one: one.code)
@@ -213,11 +213,10 @@ async def test_a_process_that_ends_is_a_fault_and_its_successor_is_found(socket:
         (b'{"execute": {}, "build": {}}\n', "exactly execute"),
         (b'{"execute": 1}\n', "an object"),
         (b'{"execute": {"code": "1"}}\n', "exactly code"),
-        (b'{"execute": {"code": 1, "timeout_s": 1, "label": "", "tenant": "t", "actor": "a"}}\n', "code is no str"),
-        (b'{"execute": {"code": "1", "timeout_s": true, "label": "", "tenant": "t", "actor": "a"}}\n', "is no float"),
-        (b'{"execute": {"code": "1", "timeout_s": 0, "label": "", "tenant": "t", "actor": "a"}}\n', "above 0"),
-        (b'{"execute": {"code": "1", "timeout_s": NaN, "label": "", "tenant": "t", "actor": "a"}}\n', "above 0"),
-        (b'{"execute": {"code": "1", "timeout_s": 1, "label": "../x", "tenant": "t", "actor": "a"}}\n', "no hex"),
+        (b'{"execute": {"code": 1, "timeout_s": 1, "tenant": "t", "actor": "a"}}\n', "code is no str"),
+        (b'{"execute": {"code": "1", "timeout_s": true, "tenant": "t", "actor": "a"}}\n', "is no float"),
+        (b'{"execute": {"code": "1", "timeout_s": 0, "tenant": "t", "actor": "a"}}\n', "above 0"),
+        (b'{"execute": {"code": "1", "timeout_s": NaN, "tenant": "t", "actor": "a"}}\n', "above 0"),
         (b"x" * (wire.MOST_REQUEST + 2), "limit"),
     ],
 )

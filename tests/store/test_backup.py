@@ -168,6 +168,10 @@ def _newer(b: Path) -> None:
     _edit(b, generation=10**6)
 
 
+def _no_generation(b: Path) -> None:
+    _edit(b, generation="2")
+
+
 def _a_path(b: Path) -> None:
     _edit(b, files={"journal.db": {"sha256": "", "bytes": 0}, "../../x": {"sha256": "", "bytes": 0}})
 
@@ -205,8 +209,8 @@ def _edit(b: Path, **changes: Any) -> None:
     ("spoil", "error"),
     [
         (_no_manifest, InvalidRequest), (_torn_manifest, InvalidRequest), (_other_format, InvalidRequest),
-        (_newer, InvalidRequest), (_a_path, InvalidRequest), (_changed, JournalCorrupt), (_cut, JournalCorrupt),
-        (_missing, Unavailable), (_another_journal, JournalCorrupt),
+        (_newer, InvalidRequest), (_no_generation, InvalidRequest), (_a_path, InvalidRequest),
+        (_changed, JournalCorrupt), (_cut, JournalCorrupt), (_missing, Unavailable), (_another_journal, JournalCorrupt),
     ],
 )  # fmt: skip
 async def test_what_is_no_whole_backup_is_refused(
@@ -270,6 +274,30 @@ async def test_a_swapped_journal_is_marked_with_a_new_incarnation(
     await lineage.clear()
     assert await lineage.rewind() is None
     lineage.close()
+
+
+async def test_a_swap_that_is_cancelled_is_done_when_that_is_heard(
+    files: FileBackups, journal: SqliteJournal, at: Directories, tmp_path: Path
+) -> None:
+    """No thread can be stopped: whoever is told of the cancel may remove files and give the lock up, so not before."""
+    await counted(journal, 0, 5)
+    await files.take(tmp_path / "b")
+    await journal.close()
+    staged = await files.stage(tmp_path / "b")
+    busy = connect(staged.journal)
+    busy.execute("BEGIN IMMEDIATE")
+    swapping = asyncio.create_task(files.swap(staged, REWIND))
+    await asyncio.sleep(0)
+    swapping.cancel()
+    await asyncio.wait([swapping], timeout=0.1)
+    busy.execute("ROLLBACK")
+    busy.close()
+    with pytest.raises(asyncio.CancelledError):
+        await swapping
+    lineage = SqliteLineage(at.journal)
+    assert await lineage.rewind() == REWIND
+    lineage.close()
+    assert not list(at.data.glob("restoring-*"))
 
 
 async def test_who_drives_the_directory_keeps_it(files: FileBackups, at: Directories) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,14 +30,6 @@ from devassist.store.memory_journal import MemoryJournal
 from devassist.store.sql_files import script
 from tests.store.log_bench import ADMIN, BOB, Bench, a_few_runs
 from tests.store.pen import ALICE
-
-
-@pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    bench = Bench(tmp_path / "log.db")
-    yield bench
-    for log in bench.logs:
-        await log.close()
 
 
 async def test_a_row_says_what_happened_to_any_sql_client(bench: Bench) -> None:

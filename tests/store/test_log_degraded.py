@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,6 @@ from tests.store.log_bench import ADMIN, BOB, Bench, a_few_runs
 from tests.store.pen import ALICE, Pen
 
 OLD_SCHEMA = (Path(__file__).parent / "log_schema_1.sql").read_text("utf-8")
-
-
-@pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    bench = Bench(tmp_path / "log.db")
-    yield bench
-    for log in bench.logs:
-        await log.close()
 
 
 async def answered(bench: Bench, *degraded: str, scope: Any = ALICE) -> Pen:

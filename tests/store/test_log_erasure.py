@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
-
 from devassist.core.scope import Scope
 from devassist.ports.decision_log import LogQuery
 from devassist.store.database import connect
 from devassist.store.log_query import COLUMNS
 from tests.store.log_bench import ADMIN, BOB, Bench, a_few_runs
-
-
-@pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    bench = Bench(tmp_path / "log.db")
-    yield bench
-    for log in bench.logs:
-        await log.close()
 
 
 async def test_erasure_is_followed(bench: Bench) -> None:

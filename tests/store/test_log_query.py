@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,14 +18,6 @@ from tests.store.pen import ALICE
 
 STRANGER = Scope(tenant="elsewhere", actor="alice", rights=frozenset({"admin"}))
 EVERYTHING = LogQuery(limit=1000)
-
-
-@pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    bench = Bench(tmp_path / "log.db")
-    yield bench
-    for log in bench.logs:
-        await log.close()
 
 
 async def ask(log: SqliteLog, scope: Scope = ADMIN, **filters: Any) -> list[dict[str, Any]]:

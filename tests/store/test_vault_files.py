@@ -8,11 +8,13 @@ import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import apsw
 import pytest
 
 from devassist.core.errors import PayloadErased, Unavailable
 from devassist.core.scope import Scope
 from devassist.store.database import connect
+from devassist.store.key_file import guarded
 from devassist.store.vault import FileVault
 
 ALICE = Scope(tenant="default", actor="alice")
@@ -61,6 +63,22 @@ async def test_keys_survive_and_are_shared(vault: FileVault) -> None:
     ids = await asyncio.gather(*(v.domain(ALICE, "user", name) for name in names for v in (vault, other)))
     assert len(set(ids)) == 20
     await other.close()
+
+
+def test_what_the_file_refuses_is_told_and_not_tried_again() -> None:
+    """A write that failed may have happened all the same: it is made once, whoever asks for which errors."""
+    tried: list[type[apsw.Error]] = []
+
+    def fails(error: type[apsw.Error]) -> None:
+        tried.append(error)
+        raise error("no")
+
+    for error, seen in ((apsw.IOError, Unavailable), (apsw.ConstraintError, apsw.ConstraintError)):
+        with pytest.raises(seen):
+            guarded(lambda error=error: fails(error), but=(apsw.ConstraintError,))
+    with pytest.raises(Unavailable):
+        guarded(lambda: fails(apsw.ConstraintError))
+    assert tried == [apsw.IOError, apsw.ConstraintError, apsw.ConstraintError]
 
 
 async def test_another_process_s_erasure_holds_once_forgotten(vault: FileVault) -> None:

@@ -31,7 +31,7 @@ from devassist.core.events import (
 from devassist.core.grounding import clauses_of
 from devassist.core.run_state import RunState
 from devassist.core.scope import Scope
-from devassist.core.signals import ApprovalGiven, CancelRequested, LateOutcome, SettlementGiven
+from devassist.core.signals import ApprovalGiven, CancelRequested, LateOutcome, RunRestored, SettlementGiven
 from devassist.core.transitions import fold
 from devassist.ports.journal import Journal
 from devassist.ports.vault import DomainName, Vault
@@ -52,8 +52,6 @@ class _Story:
         self._definition = Definition.from_json(definition_text(run))
         self._step = -1
         self._model = ""
-        self._calls: dict[tuple[int, int], str] = {}
-        self._intents: dict[int, ToolIntended] = {}
 
     def told(self) -> dict[str, Any]:
         state = fold(self._run.placed)
@@ -122,7 +120,6 @@ class _Story:
         return "breaker_open", {"choice": e.choice, "until": e.until}
 
     def called(self, e: ToolIntended) -> tuple[str, dict[str, Any]]:
-        self._calls[e.decision, e.call] = e.tool
         return "called", {
             "step": e.step, "decision": e.decision, "call": e.call, "attempt": e.attempt, "tool": e.tool,
             "args": self._json(e.args),
@@ -131,7 +128,7 @@ class _Story:
     def returned(self, e: ToolReturned | LateOutcome) -> tuple[str, dict[str, Any]]:
         return "late_outcome" if isinstance(e, LateOutcome) else "returned", {
             "of": e.of, "outcome": e.outcome, "code": e.code, "result": self._json(e.result),
-            "shown": self._text(e.shown),
+            "shown": self._text(e.shown), "retrieval": self._json(e.retrieval),
         }  # fmt: skip
 
     def closed(self, e: CallClosed) -> tuple[str, dict[str, Any]]:
@@ -160,10 +157,14 @@ class _Story:
             "result": self._json(e.result),
         }  # fmt: skip
 
+    def restored(self, e: RunRestored) -> tuple[str, dict[str, Any]]:
+        return "restored", {"window_from": e.window_from, "window_to": e.window_to}
+
     def released(self, e: RunFinished) -> tuple[str, dict[str, Any]]:
         return "released", {
             "of": e.of, "answer": self._text(e.answer), "output": self._json(e.output), "verdicts": list(e.verdicts),
             "degraded": list(e.degraded), "quoted": self._quoted(e) if self._definition.grounded else [],
+            "checks": self._json(e.checks),
         }  # fmt: skip
 
     def failed(self, e: RunFailed) -> tuple[str, dict[str, Any]]:
@@ -215,7 +216,6 @@ _TELL: dict[type[Any], Callable[[_Story, Any], tuple[str, dict[str, Any]]]] = {
     ModelFailed: _Story.model_failed, ModelSwitched: _Story.switched, ToolIntended: _Story.called,
     ToolReturned: _Story.returned, LateOutcome: _Story.returned, CallClosed: _Story.closed, Held: _Story.held,
     WaitBegun: _Story.waited, BreakerSeen: _Story.breaker, CancelRequested: _Story.cancelled,
-    ApprovalGiven: _Story.approved,
-    SettlementGiven: _Story.settled, RunFinished: _Story.released, RunFailed: _Story.failed,
-    RunAborted: _Story.aborted,
+    ApprovalGiven: _Story.approved, SettlementGiven: _Story.settled, RunRestored: _Story.restored,
+    RunFinished: _Story.released, RunFailed: _Story.failed, RunAborted: _Story.aborted,
 }  # fmt: skip

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from devassist.audit.due import JITTER_US, Due, due, is_fact, tool_due
-from devassist.audit.record import Recorded, definition_text, recorded
+from devassist.audit.record import Placed, Recorded, definition_text, recorded
 from devassist.core.commands import CallTools, Wait
 from devassist.core.decide import decide
 from devassist.core.definition import Definition
@@ -25,10 +25,9 @@ from devassist.core.events import (
     ModelReplied,
     RunFinished,
     RunStarted,
-    ToolReturned,
     WaitBegun,
 )
-from devassist.core.grounding import released_answer
+from devassist.core.grounding import released_answer, texts_needed
 from devassist.core.interpret import Draft, interpret
 from devassist.core.messages import ModelReply
 from devassist.core.prompt import assemble, estimate_tokens, native_calls
@@ -79,7 +78,7 @@ class _Replay:
         state: RunState | None = None
         for index, (event, seq, at) in enumerate(self._placed):
             self._seq = seq
-            before = [e for e, _, _ in self._placed[:index]] if isinstance(event, RunFinished) else ()
+            before = self._placed[:index] if isinstance(event, RunFinished) else ()
             if state is not None:
                 self._decided(state, event)
             try:
@@ -123,7 +122,7 @@ class _Replay:
 
     # -- what was derived from texts -----------------------------------------------------------------------------
 
-    def _derived(self, event: Event, before: RunState | None, after: RunState, events: Sequence[Event]) -> None:
+    def _derived(self, event: Event, before: RunState | None, after: RunState, placed: Sequence[Placed]) -> None:
         match event:
             case RunStarted():
                 found = self._init(event)
@@ -132,7 +131,7 @@ class _Replay:
             case ModelReplied() if before is not None:
                 found = self._reply(event, before)
             case RunFinished() if before is not None:
-                found = self._release(event, before, events)
+                found = self._release(event, before, placed)
             case _:
                 return
         try:
@@ -181,23 +180,24 @@ class _Replay:
             yield f"calls/{index}/native_id", call.native_id, derived.native_id
 
     def _release(
-        self, event: RunFinished, before: RunState, events: Sequence[Event]
+        self, event: RunFinished, before: RunState, placed: Sequence[Placed]
     ) -> Iterator[tuple[str, Any, Any]]:  # fmt: skip
         reply = before.reply
         if reply is None or reply.answer is None:
             yield "of", event.of, "no final answer"
             return
-        needed = [e.result for e in events if isinstance(e, ToolReturned) and e.outcome == "result" and e.result]
-        for ref in (reply.answer, *needed):
+        for ref in texts_needed(reply, placed):
             self._text(ref)
         try:
-            released = released_answer(self._definition, reply, events, self._texts)
+            released = released_answer(self._definition, reply, placed, self._texts)
         except (ValueError, TypeError, KeyError) as error:
             yield "answer", self._text(event.answer), f"cannot be derived: {type(error).__name__}: {error}"
             return
         yield "answer", self._text(event.answer), released.text
         yield "output", self._text(event.output), released.output or ""
         yield "verdicts", event.verdicts, released.verdicts
+        yield "checks", self._text(event.checks), released.checks or ""
+        events = [e for e, _, _ in placed]
         yield "degraded", event.degraded, degradations(before.started, events, reply, released.degraded)
 
     # ------------------------------------------------------------------------------------------------------------

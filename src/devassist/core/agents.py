@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from devassist.core.definition import Definition, Lang
+from devassist.core.definition import Citations, Definition, Lang, Unsupported
 from devassist.core.errors import ConfigInvalid, ToolForbidden, ToolNotAllowed, ToolNotFound
 from devassist.core.event_parts import Limits, OnUnknown, Release
 from devassist.core.scope import Scope
@@ -56,8 +56,9 @@ class AgentSpec:
 
     ``tools`` names them in any order, ``*`` stands for every tool that exists. ``model`` says which of the two
     configured models it uses. ``protocol`` None follows the setting; ``release`` None is gated where ``grounded``, else
-    live. ``evidence``: its answers show what came of the last program that was run. ``approval`` names those of its
-    tools, ``*`` all of them, of which a person has to approve each call.
+    live. ``evidence``: its answers show what came of the last program that was run. ``citations`` and ``unsupported``
+    say how a grounded agent names its sources, and what becomes of sentences that nothing supports. ``approval`` names
+    those of its tools, ``*`` all of them, of which a person has to approve each call.
     ``origin`` leads its prompt version: where the text comes from.
     """
 
@@ -70,6 +71,8 @@ class AgentSpec:
     release: Release | None = None
     grounded: bool = False
     evidence: bool = False
+    citations: Citations = "quoted"
+    unsupported: Unsupported = "flag"
     on_unknown: OnUnknown = "hold"
     parallel: bool = False
     approval: tuple[str, ...] | Literal["*"] = ()
@@ -119,6 +122,8 @@ def resolve(
         context_tokens=spec.context_tokens,
         fallbacks=fallbacks,
         evidence=spec.evidence,
+        citations=spec.citations,
+        unsupported=spec.unsupported,
     )
 
 

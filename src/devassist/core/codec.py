@@ -113,6 +113,14 @@ def sound(text: str) -> str:
     return text
 
 
+def cut_middle(text: str, limit: int) -> str:
+    """Head and tail of a text of more than ``limit`` characters, with what was left out said between them."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}… {len(text) - 2 * half} characters omitted …{text[-half:]}"
+
+
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 

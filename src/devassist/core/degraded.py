@@ -26,15 +26,17 @@ def degradations(
 
 
 def _of_models(events: Iterable[Event]) -> list[str]:
-    switched = overflowed = shortened = False
+    elsewhere = used = overflowed = shortened = False
     for event in events:
         match event:
             case ModelSwitched():
-                switched, overflowed, shortened = True, False, False
+                elsewhere, overflowed, shortened = event.choice != 0, False, False
+            case ModelReplied():
+                used = used or elsewhere
             case ModelFailed(code=code) if code == OVERFLOW:
                 overflowed = True
             case ModelIntended():
                 shortened = overflowed
             case _:
                 pass
-    return [MODEL_SWITCHED] * switched + [PROMPT_SHORTENED] * shortened
+    return [MODEL_SWITCHED] * (elsewhere or used) + [PROMPT_SHORTENED] * shortened

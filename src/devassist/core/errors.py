@@ -10,7 +10,7 @@
     │   ├── NotFound            404   (also ToolNotFound, RunNotFound, …)
     │   ├── Conflict            409   (also ToolExists, ConversationBusy, DataDirInUse)
     │   ├── TooLarge            413
-    │   ├── IdempotencyMismatch 422
+    │   ├── IdempotencyMismatch 422, FileQuarantined 422
     │   ├── Unauthorised 401, Forbidden 403, Overloaded 429
     ├── ModelFault              the model's reply cannot be acted on; goes back as a correction
     ├── ProviderError           a downstream failed; may be retryable
@@ -66,6 +66,14 @@ class InvalidRequest(CallerError):
 class IdempotencyMismatch(CallerError):
     code = "idempotency_mismatch"
     title = "The Idempotency-Key was used for another request"
+    status = 422
+
+
+class FileQuarantined(CallerError):
+    """A file became no document; ``detail`` begins with the code of the reason, and the file is listed with it."""
+
+    code = "file_quarantined"
+    title = "The file cannot be taken in"
     status = 422
 
 
@@ -131,6 +139,16 @@ class CollectionNotFound(NotFound):
     title = "No such collection"
 
 
+class DocumentNotFound(NotFound):
+    code = "document_not_found"
+    title = "No such document"
+
+
+class RevisionNotFound(NotFound):
+    code = "revision_not_found"
+    title = "No such revision"
+
+
 class ConversationNotFound(NotFound):
     code = "conversation_not_found"
     title = "No such conversation"
@@ -179,6 +197,13 @@ class ConversationBusy(Conflict):
 class DataDirInUse(Conflict):
     code = "data_dir_in_use"
     title = "Another process drives runs on this data directory"
+
+
+class KnowledgeConflict(Conflict):
+    """A document changed since the plan was made, or two of its revisions would hold on one day; nothing was done."""
+
+    code = "knowledge_conflict"
+    title = "The document changed meanwhile, or its revisions would overlap"
 
 
 class TooLarge(CallerError):
@@ -307,6 +332,16 @@ class Unavailable(ServiceFault):
     retryable = True
 
 
+class EmbedderUnavailable(Unavailable):
+    code = "embedder_unavailable"
+    title = "No vectors can be made of texts"
+
+
+class VectorsUnavailable(Unavailable):
+    code = "vectors_unavailable"
+    title = "The vector index cannot be searched"
+
+
 class HeldStart(ServiceFault):
     """The journal was put back to an earlier state, and no person has gone on from there yet."""
 
@@ -322,6 +357,13 @@ class SandboxUnavailable(ServiceFault):
     title = "No sandbox is available"
     status = 503
     retryable = True
+
+
+class SandboxStarting(SandboxUnavailable):
+    """It is being built or opened: a matter of a minute."""
+
+    code = "sandbox_starting"
+    title = "The sandbox is being made ready"
 
 
 class ConfigInvalid(ServiceFault):

@@ -17,7 +17,17 @@ from devassist.core.errors import JournalCorrupt, UnknownEventKind
 from devassist.core.event_parts import DecidedCall, Limits, Past
 from devassist.core.events import CLASSES, KINDS, Event, ModelIntended, ModelReplied, RunStarted
 
-UPCASTERS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+def _as_it_is(body: dict[str, Any]) -> dict[str, Any]:
+    """The next version only has a field more, which defaults to none."""
+    return body
+
+
+UPCASTERS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {
+    ("tool_returned", 1): _as_it_is,
+    ("run_finished", 1): _as_it_is,
+    ("late_outcome", 1): _as_it_is,
+}
 """(kind, version) -> pure function lifting a decoded body to the next version."""
 
 _REQUIRED: dict[str, frozenset[str]] = {
@@ -42,7 +52,7 @@ _NESTED: dict[tuple[str, str], type[Any]] = {
 
 REF_FIELDS = (
     "definition", "request", "message", "reply", "native", "reasoning", "thought", "answer", "correction", "args",
-    "result", "shown", "output", "note",
+    "result", "shown", "output", "note", "retrieval", "checks",
 )  # fmt: skip
 _REFS: dict[str, tuple[str, ...]] = {
     cls.kind: tuple(f.name for f in fields(cls) if f.name in REF_FIELDS) for cls in CLASSES

@@ -159,10 +159,11 @@ class ToolIntended:
 @dataclass(frozen=True, slots=True)
 class ToolReturned:
     """What came of an attempt. ``result`` is the tool's JSON, ``shown`` the text that the model is shown; ``fault`` is
-    the service's own failure: nothing is shown to the model and the run fails."""
+    the service's own failure: nothing is shown to the model and the run fails. ``retrieval`` is the record of a search:
+    what it asked, found and left out, with the number of each clause."""
 
     kind: ClassVar[str] = "tool_returned"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     of: int
     outcome: Outcome
     took: int
@@ -170,6 +171,7 @@ class ToolReturned:
     shown: Ref | None = None
     code: str | None = None
     status: int = 0
+    retrieval: Ref | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,15 +212,17 @@ class WaitBegun:
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
-    """FINAL_ANSWER: ``answer`` is the released text, ``output`` the agent's JSON, ``verdicts`` what was checked."""
+    """FINAL_ANSWER: ``answer`` is the released text, ``output`` the agent's JSON, ``verdicts`` what was checked,
+    ``checks`` the JSON of each citation's verdict with its rule's version."""
 
     kind: ClassVar[str] = "run_finished"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     of: int
     answer: Ref
     output: Ref | None = None
     verdicts: tuple[str, ...] = ()
     degraded: tuple[str, ...] = ()
+    checks: Ref | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +261,12 @@ TERMINAL: frozenset[str] = frozenset({"run_finished", "run_failed", "run_aborted
 RETRY_2 = "retry2"
 """Flag: more patience with providers, fallback models, breakers, smaller prompts for a context that overflows; waits
 for a provider count as driven time."""
-CORE_FLAGS: frozenset[str] = frozenset({RETRY_2})
+RETRY_3 = "retry3"
+"""Flag, beside ``retry2``: a run goes back to a model that it left for its breaker, once that lets an attempt through,
+rather than fail for the last one's."""
+CITE_1 = "cite1"
+"""Flag: what a grounded agent says is checked sentence by sentence, and each citation's verdict is recorded."""
+CORE_FLAGS: frozenset[str] = frozenset({RETRY_2, RETRY_3, CITE_1})
 """Numbered changes of the core's behaviour that this build knows; a run with another flag is left to another worker."""
-SCHEMA_GENERATION = 2
+SCHEMA_GENERATION = 3
 """Rises with every new kind or version; a worker leaves runs of a later generation untouched."""

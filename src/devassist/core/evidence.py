@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from devassist.core.codec import cut_middle
 from devassist.core.definition import Lang
 
 ADDED = "evidence_added"
@@ -30,7 +31,7 @@ def with_evidence(answer: str, results: Sequence[Any], lang: Lang) -> str:
     if not programs or _quotes(answer, programs[-1]):
         return answer
     last = programs[-1]
-    shown = {**last, "stdout": _ends(last["stdout"]), "stderr": _ends(last["stderr"])}
+    shown = {**last} | {stream: cut_middle(last[stream], _STREAM_CHARS) for stream in ("stdout", "stderr")}
     return f"{answer.rstrip()}\n\n{program_report(lang, shown)}"
 
 
@@ -87,10 +88,3 @@ def _stands_in(text: str, answer: str) -> bool:
     if len(kept) <= _STREAM_CHARS:
         return not kept or f"\n{kept}\n" in lines
     return f"\n{kept[:half]}" in lines and f"{kept[-half:]}\n" in lines
-
-
-def _ends(text: str) -> str:
-    if len(text) <= _STREAM_CHARS:
-        return text
-    half = _STREAM_CHARS // 2
-    return f"{text[:half]}… {len(text) - 2 * half} characters omitted …{text[-half:]}"

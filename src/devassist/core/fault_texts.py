@@ -40,9 +40,17 @@ _TEXTS: dict[str, dict[Lang, str]] = {
     "model_interrupted": {"zh": "模型调用多次被中断。", "en": "The model call was interrupted too often."},
     "model_unavailable": {"zh": "此次运行所用的模型现在没有配置。", "en": "The run's model is no longer configured."},
     "provider_circuit_open": {
-        "zh": "模型服务近来多次出错，暂不调用，请稍后再试。",
-        "en": "The model provider has failed too often of late and is left alone for now; try again later.",
+        "zh": "模型服务近来出错或限流，暂不调用，请稍后再试。",
+        "en": "The model provider has failed or throttled of late and is left alone for now; try again later.",
     },
+    "provider_rate_limited": {
+        "zh": "模型服务正在限流，请稍后再试。",
+        "en": "The model provider is throttling; try again later.",
+    },
+    "provider_auth_failed": {"zh": "模型服务拒绝了密钥。", "en": "The model provider refused the key."},
+    "provider_quota_exhausted": {"zh": "模型服务的额度已用完。", "en": "The quota at the model provider is spent."},
+    "provider_unreachable": {"zh": "无法连接模型服务。", "en": "The model provider cannot be reached."},
+    "provider_timeout": {"zh": "模型服务没有及时答复。", "en": "The model provider did not answer in time."},
     "outcome_unknown": {
         "zh": "某个操作的结果未知，运行已放弃。",
         "en": "The run was given up: the outcome of a call is unknown.",
@@ -54,6 +62,10 @@ _TEXTS: dict[str, dict[Lang, str]] = {
     "sandbox_unavailable": {
         "zh": "现在没有可用的沙箱，代码没有运行；原因见 devassist doctor。",
         "en": "No sandbox is available, so the code was not run; `devassist doctor` says why.",
+    },
+    "sandbox_starting": {
+        "zh": "沙箱正在准备（首次启动需要构建），代码没有运行，请一分钟后再试。",
+        "en": "The sandbox is being made ready, so the code was not run; a first start takes a minute: try again then.",
     },
     "service_fault": {"zh": "服务自身出错。", "en": "The service itself failed."},
 }

@@ -32,6 +32,7 @@ from devassist.core.signals import (
     CancelRequested,
     ChildFinished,
     LateOutcome,
+    RunRestored,
     SettlementGiven,
     TimerFired,
 )
@@ -39,6 +40,11 @@ from devassist.core.wire import Text
 
 ERASED = "(erased)"
 _OUTCOMES: dict[str, Mark] = {"failed": "failed", "retry": "fault", "unknown": "doubt"}
+_WAITS = {
+    "backoff": "Wait before another try",
+    "breaker": "Wait for the provider, which failed too often",
+    "child": "Wait for a child run",
+}
 
 
 def mermaid(events: Iterable[Event], text: Text, *, full: bool = False) -> str:
@@ -91,6 +97,8 @@ class _Builder:
                 self._signal(event)
             case ChildFinished():
                 self._news(self._node(f"Child run ended: {event.state}", "flag"))
+            case RunRestored():
+                self._beside(self._node("The journal was put back to an earlier state", "flag"))
             case _:
                 pass
 
@@ -146,8 +154,7 @@ class _Builder:
             case RunStarted():
                 self._join(self._node(_titled("Message", self._read(event.message)), "stadium"))
             case WaitBegun():
-                what = "Wait before another try" if event.reason == "backoff" else "Wait for a child run"
-                self._join(self._node(what, "slanted"))
+                self._join(self._node(_WAITS[event.reason], "slanted"))
                 self._waiting = True
             case ModelSwitched():
                 self._join(self._node(f"Switch to {event.model}: {event.reason}", "round"))
@@ -266,7 +273,8 @@ def _closing_mark(event: CallClosed) -> Mark:
 
 def _outcome(event: ToolReturned | LateOutcome) -> str:
     word = {"needs_approval": "needs approval", "unknown": "outcome unknown"}.get(event.outcome, event.outcome)
-    return f"{word} {event.code}" if event.code else word
+    same = event.code is None or event.code.replace("_", " ") == word
+    return word if same else f"{word} {event.code}"
 
 
 def _took(micro: int) -> str:

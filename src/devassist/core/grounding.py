@@ -1,22 +1,26 @@
 """What a grounded agent may say: only what stands in a clause that this run retrieved.
 
 The released text, its source and its verdicts are computed from the record: a model's own word on where something
-stands is never taken. Quotations are looked up verbatim in the retrieved clauses; the source is the clause in which
-they stand.
+stands is never taken. Runs that began under ``cite1`` are checked sentence by sentence (``citing_release``). What else
+stands here is how those were checked that began before: quotations are looked up verbatim in the retrieved clauses; the
+source is the clause in which they stand.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast
 
 from devassist.core.citations import labels, names, prose, quotations, titles
+from devassist.core.citing_release import Asked, release_cited
 from devassist.core.codec import json_text
-from devassist.core.definition import Definition, Lang
-from devassist.core.events import Event, ModelReplied, ToolReturned
+from devassist.core.definition import Definition, Lang, Request
+from devassist.core.events import CITE_1, Event, ModelReplied, RunStarted, ToolReturned
 from devassist.core.evidence import ADDED, with_evidence
+from devassist.core.released import Released
+from devassist.core.retrieved import evidence_of
+from devassist.core.signals import LateOutcome
 
 MARGIN = 1.2
 """``high`` confidence: the quoted clause is the best hit, and its score is at least this many times the next one's."""
@@ -46,16 +50,6 @@ class Clause(NamedTuple):
     effective_date: str | None
     revision_date: str | None
     score: float
-
-
-@dataclass(frozen=True, slots=True)
-class Released:
-    """What the user gets: ``output`` is the agent's JSON as text, or None; ``verdicts`` and ``degraded`` are codes."""
-
-    text: str
-    output: str | None = None
-    verdicts: tuple[str, ...] = ()
-    degraded: tuple[str, ...] = ()
 
 
 def clauses_of(results: Sequence[Any]) -> list[Clause]:
@@ -103,20 +97,49 @@ def release(answer: str, results: Sequence[Any], lang: Lang, *, asked: bool) -> 
 
 
 def released_answer(
-    definition: Definition, reply: ModelReplied, events: Sequence[Event], texts: Mapping[str, str]
+    definition: Definition, reply: ModelReplied, placed: Sequence[tuple[Event, int, int]], texts: Mapping[str, str]
 ) -> Released:
-    """What the user gets for a final reply, computed from the record alone: when driving and when replaying."""
+    """What the user gets for a final reply, computed from the record alone: when driving and when replaying. ``placed``
+    are (event, seq, time) from INIT on."""
     assert reply.answer is not None, "a final decision has an answer"
     answer = texts[reply.answer]
     if not (definition.grounded or definition.evidence):
         return Released(answer, verdicts=("unstructured",) if reply.unstructured else ())
-    returned = [e for e in events if isinstance(e, ToolReturned) and e.outcome == "result" and e.result]
+    started = placed[0][0] if placed else None
+    if definition.grounded and isinstance(started, RunStarted) and CITE_1 in started.flags:
+        return _cited(definition, answer, started, placed, texts)
+    returned = [e for e, _, _ in placed if isinstance(e, ToolReturned) and e.outcome == "result" and e.result]
     results = [json.loads(texts[e.result]) for e in returned if e.result]
     if not definition.grounded:
         shown = with_evidence(answer, results, definition.lang)
         said = [(reply.unstructured, "unstructured"), (shown != answer, ADDED)]
         return Released(shown, verdicts=tuple(code for holds, code in said if holds))
     return release(answer, results, definition.lang, asked=bool(returned))
+
+
+def texts_needed(reply: ModelReplied, placed: Sequence[tuple[Event, int, int]]) -> list[str]:
+    """The references of every text that ``released_answer`` may read."""
+    needed: list[str | None] = [reply.answer]
+    for event, _, _ in placed:
+        if isinstance(event, ToolReturned | LateOutcome) and event.outcome == "result":
+            needed += [event.result, event.retrieval]
+        elif isinstance(event, RunStarted) and CITE_1 in event.flags:
+            needed += [event.request, event.message]
+    return [ref for ref in needed if ref is not None]
+
+
+def _cited(
+    definition: Definition, answer: str, started: RunStarted, placed: Sequence[tuple[Event, int, int]],
+    texts: Mapping[str, str],
+) -> Released:  # fmt: skip
+    evidence = evidence_of(((event, at) for event, _, at in placed), texts)
+    looked = any(isinstance(e, ToolReturned | LateOutcome) and e.outcome == "result" for e, _, _ in placed)
+    request = Request.from_json(texts[started.request])
+    asked = Asked(
+        texts[started.message], request.as_of, definition.lang, definition.citations, definition.unsupported,
+        looked,
+    )  # fmt: skip
+    return release_cited(answer, evidence, asked)
 
 
 def _flagged(answer: str, source: Clause | None, code: str, lang: Lang) -> Released:

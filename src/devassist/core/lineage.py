@@ -47,6 +47,18 @@ def contradiction(remembered: Place | None, now: Place, hash_there: str | None) 
     return "by_hand" if remembered.row and remembered.hash != hash_there else None
 
 
+def noticed(
+    mark: Rewind | None, remembered: Place | None, place: Place, hash_there: str | None, *, now: int, fresh: str
+) -> Rewind | None:  # fmt: skip
+    """What a look at a journal that stands at ``place`` finds: the rewind that is marked in it, one that nobody has
+    seen yet, which makes it the incarnation ``fresh``, or none. A marked copy was put back by hand."""
+    if mark is not None and mark.how != "copied":
+        return mark
+    how = contradiction(remembered, place, hash_there) if mark is None else "by_hand"
+    since = None if mark is None else mark.window_from
+    return None if how is None else lost(how, remembered, place, since=since, noticed=now, incarnation=fresh)
+
+
 def lost(
     how: How, remembered: Place | None, now: Place, *, since: int | None, noticed: int, incarnation: str
 ) -> Rewind:

@@ -1,12 +1,12 @@
 """How long a run bears with a model that gives no reply: wait, make the prompt shorter, go to another model, give up.
 
-Pure. A run keeps to the rules that it began under: those of flag ``retry2``, or the first ones without it.
+Pure. A run keeps to the rules that it began under: those of flags ``retry2`` and ``retry3``, or the first ones without.
 """
 
 from __future__ import annotations
 
 from devassist.core.commands import JITTER_US, Command, Fail, Switch, Wait
-from devassist.core.events import RETRY_2, ModelFailed
+from devassist.core.events import RETRY_2, RETRY_3, BreakerSeen, ModelFailed
 from devassist.core.prompt import droppable
 from devassist.core.run_state import CUT_OFF, RunState
 from devassist.core.states import State
@@ -40,12 +40,7 @@ def after_failure(state: RunState) -> Command | None:
         return _first_rules(state)
     seen = state.breaker
     if seen is not None:
-        following = _next(state)
-        if following is not None:
-            return Switch(following, BREAKER_OPEN)
-        if seen.until - state.at > BREAKER_WAIT_US:
-            return Fail(BREAKER_OPEN, 503)
-        return _wait(state, Wait(seen.until, JITTER_US, "breaker"), BREAKER_OPEN, 503)
+        return _left_alone(state, seen)
     failure = state.last_failure
     if failure is None or failure.code == CUT_OFF or state.state is State.WAIT:
         return None
@@ -63,6 +58,19 @@ def after_failure(state: RunState) -> Command | None:
     # A wait that was asked for is kept to closely; one of our own is spread, or all who failed would come back at once.
     jitter = JITTER_US if failure.retry_after == pause else max(JITTER_US, pause // 4)
     return _wait(state, Wait(state.at + pause, jitter), failure.code, failure.status)
+
+
+def _left_alone(state: RunState, seen: BreakerSeen) -> Command:
+    """Another model that may be asked now, a later one first; else a wait for the first that may be."""
+    known = dict(state.left_alone) if RETRY_3 in state.started.flags else {seen.choice: seen.until}
+    others = [*range(state.choice + 1, state.started.fallbacks + 1), *sorted(c for c in known if c < state.choice)]
+    free = next((choice for choice in others if known.get(choice, 0) <= state.at), None)
+    if free is not None:
+        return Switch(free, BREAKER_OPEN)
+    soonest = min(known.values())
+    if soonest - state.at > BREAKER_WAIT_US:
+        return Fail(BREAKER_OPEN, 503)
+    return _wait(state, Wait(soonest, JITTER_US, "breaker"), BREAKER_OPEN, 503)
 
 
 def _next(state: RunState) -> int | None:

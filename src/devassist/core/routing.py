@@ -1,8 +1,8 @@
 """Who answers a message of /chat, by fixed rules in a fixed order, each with its reason. Pure.
 
 Explicit flags come first, then code in the message, then a named collection, then words that ask for doing, then named
-tools, then what the policy library knows, else plain chat. The words are a closed list: 执行, 运行 and 验证 alone are
-ordinary language of policies, and so are ``execute``, ``run`` and ``code``.
+tools, then what the policy library knows, then what the documents know, else plain chat. The words are a closed list:
+执行, 运行 and 验证 alone are ordinary language of policies, and so are ``execute``, ``run`` and ``code``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from devassist.core.definition import Lang, Route
 
-DEV, POLICY, CHAT = "dev", "policy", "chat"
+DEV, POLICY, RAG, CHAT = "dev", "policy", "rag", "chat"
 
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 _WORD = re.compile(r"[A-Za-z]+")
@@ -66,6 +66,7 @@ _REASONS: dict[str, dict[Lang, str]] = {
     "collection": {"zh": "请求指定了文档集 {collection}。", "en": "The request names the collection {collection}."},
     "doing_words": {"zh": "消息要求动手：“{words}”。", "en": "The message asks for doing: “{words}”."},
     "policy_hit": {"zh": "政策库里有相关的条款。", "en": "The policy library has a clause on this."},
+    "docs_hit": {"zh": "文档库中有相关的内容。", "en": "The documents have a passage on this."},
     "plain": {"zh": "没有别的规则适用，作为普通对话回答。", "en": "No other rule applies, so it is plain chat."},
 }
 
@@ -96,8 +97,10 @@ def lang_of(text: str) -> Lang:
 def route(
     message: str, *, use_agent: bool | None, use_rag: bool | None, tools: Sequence[str] | None,
     collection: str | None, agent: str | None, best_policy_score: float, threshold: float,
+    best_docs_score: float = 0.0,
 ) -> RouteDecision:  # fmt: skip
-    """Decide. ``best_policy_score`` reaching ``threshold`` means that the policy library knows of it.
+    """Decide. ``best_policy_score`` reaching ``threshold`` means that the policy library knows of it, and
+    ``best_docs_score`` that the documents do.
 
     A flag that is False takes its route out of the question. Named tools ask for the agent that has them all rather
     than for one that may not; without any tool the policy agent could look nothing up.
@@ -108,18 +111,18 @@ def route(
         return RouteDecision(where, who, _REASONS[code][lang].format(**names), code)
 
     if agent is not None:
-        return to("chat" if agent == CHAT else "agent", agent, "named_agent", agent=agent)
+        return to(kind_of(agent), agent, "named_agent", agent=agent)
     if use_agent:
         return to("agent", DEV, "use_agent")
     if use_rag:
-        return to("rag", CHAT, "use_rag")
+        return to("rag", RAG, "use_rag")
     may_act = use_agent is not False
     if may_act and _split_fences(message)[1]:
         return to("agent", DEV, "code_block")
     if may_act and _RUN_LINE.search(message):
         return to("agent", DEV, "run_line")
     if collection is not None and use_rag is not False:
-        return to("rag", CHAT, "collection", collection=collection)
+        return to("rag", RAG, "collection", collection=collection)
     if not may_act:
         return to("chat", CHAT, "use_agent_false")
     if words := _DOING.search(message):
@@ -128,7 +131,14 @@ def route(
         return to("agent", DEV, "tools_given")
     if best_policy_score >= threshold and tools is None:
         return to("agent", POLICY, "policy_hit")
+    if best_docs_score >= threshold and tools is None and use_rag is not False:
+        return to("rag", RAG, "docs_hit")
     return to("chat", CHAT, "plain")
+
+
+def kind_of(agent: str) -> Route:
+    """The route that an agent stands for when it is named."""
+    return "chat" if agent == CHAT else "rag" if agent == RAG else "agent"
 
 
 def is_one_block(message: str) -> bool:

@@ -79,13 +79,14 @@ class LateOutcome:
     """Signal: what a superseded owner still had in hand; ``signal_id`` is call_id + attempt."""
 
     kind: ClassVar[str] = "late_outcome"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     signal_id: str
     of: int
     outcome: Outcome
     result: Ref | None = None
     shown: Ref | None = None
     code: str | None = None
+    retrieval: Ref | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Any
 from devassist.core.events import (
     CallClosed,
     Event,
+    Held,
     ModelIntended,
     ModelReplied,
     RunFailed,
@@ -54,8 +55,8 @@ class Failing:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A complete step before its texts are read. Times are microseconds; ``drop`` characters of the raw text's end are
-    not shown."""
+    """A complete step before its texts are read. Times are microseconds; ``took`` is without what a person took to
+    answer. ``drop`` characters of the raw text's end are not shown."""
 
     step: int
     call: int
@@ -107,6 +108,9 @@ class StepBuilder:
 
     def _begin_calls(self) -> None:
         self._first: dict[int, int] = {}
+        self._attempts: dict[int, int] = {}
+        self._held_at: dict[int, int] = {}
+        self._held_for: dict[int, int] = {}
         self._args: dict[int, str] = {}
         self._doubts: set[int] = set()
         self._done: set[int] = set()
@@ -130,8 +134,14 @@ class StepBuilder:
                 if event.decision == "fault":
                     return [self._fault(event, at)]
             case ToolIntended():
+                if event.call in self._first:
+                    self._held_for[event.call] = self._held(event.call, at)
+                self._held_at.pop(event.call, None)
                 self._first.setdefault(event.call, at)
+                self._attempts[state.seq] = event.call
                 self._args[event.call] = event.args
+            case Held():
+                self._held_at[event.call] = at
             case RunFinished():
                 return self._final(event, at)
             case _:
@@ -158,7 +168,8 @@ class StepBuilder:
         reply = self._reply
         if reply is None or reply.decision != "calls":
             return []
-        for index, call in enumerate(state.calls):
+        for index in self._touched(event, state):
+            call = state.calls[index]
             if call.phase == "doubt":
                 self._doubts.add(index)
             if index not in self._done and (call.phase == "done" or state.closed):
@@ -170,6 +181,23 @@ class StepBuilder:
             given.append(turn)
             self._next += 1
         return given
+
+    def _touched(self, event: Event, state: RunState) -> Iterable[int]:
+        """The calls that ``event`` may have ended or left in doubt: one at the most, all of them at the run's end."""
+        if state.closed:
+            return range(len(state.calls))
+        match event:
+            case CallClosed():
+                return (event.call,)
+            case ToolReturned() | LateOutcome():
+                index = self._attempts.get(event.of)
+                return () if index is None else (index,)
+            case _:
+                return ()
+
+    def _held(self, index: int, at: int) -> int:
+        """How long a call that was begun has waited for a person by now."""
+        return self._held_for.get(index, 0) + at - self._held_at.get(index, at)
 
     def _complete(self, reply: ModelReplied, index: int, event: Event, at: int) -> Turn:
         if isinstance(event, CallClosed):
@@ -193,8 +221,9 @@ class StepBuilder:
     ) -> Turn:  # fmt: skip
         call, started = reply.calls[index], self._first.get(index, at)
         hidden = self._gated and not self._admin
+        took = at - started - self._held(index, at) if index in self._first else 0
         return Turn(
-            self._step, index, started, at, at - started, reply.native or reply.reply, reply.thought,
+            self._step, index, started, at, took, reply.native or reply.reply, reply.thought,
             reply.discarded if hidden and reply.native is None else 0, call.tool, self._args.get(index, call.args),
             event.result if event else None, event.shown if event else None, error, in_doubt,
         )  # fmt: skip
@@ -251,7 +280,8 @@ def steps(events: Iterable[tuple[Event, int, int]], text: Text, *, admin: bool =
 
 
 def admin_only(events: Iterable[Event]) -> frozenset[str]:
-    """References that only administrators may read: reasoning, and what a gated run did not release."""
+    """References that only administrators may read: reasoning, what a gated run did not release, how a search went
+    (it tells how much was withheld) and what became of sentences that were left out."""
     hidden, shown, gated = set[str | None](), set[str | None](), False
     for event in events:
         if isinstance(event, RunStarted):
@@ -261,6 +291,9 @@ def admin_only(events: Iterable[Event]) -> frozenset[str]:
             shown |= {event.thought, event.correction, *(c.args for c in event.calls)}
             if gated and (event.decision != "calls" or event.discarded):
                 hidden |= {event.reply, event.native, event.answer}
+        elif isinstance(event, ToolReturned | LateOutcome):
+            hidden.add(event.retrieval)
         elif isinstance(event, RunFinished):
+            hidden.add(event.checks)
             shown |= {event.answer, event.output}
     return frozenset(ref for ref in hidden - shown if ref is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -30,10 +31,15 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """It worked. ``value`` is the JSON result; ``text`` what the model is shown, the value's JSON when None."""
+    """It worked. ``value`` is the JSON result; ``text`` what the model is shown, the value's JSON when None.
+
+    ``retrieval`` is what the run keeps of a search (JSON, without texts): its ``hits``, in the order of the rows of the
+    result, name clause, revision and hash of each, so that what is said of them can be checked.
+    """
 
     value: Any
     text: str | None = None
+    retrieval: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

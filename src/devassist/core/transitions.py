@@ -79,9 +79,10 @@ def _own(state: RunState, target: State, seq: int, at: int, **changes: Any) -> R
     if epoch < state.epoch:
         raise IllegalTransition(f"epoch {epoch} at seq {seq} is older than {state.epoch}")
     driven = state.driven if changes.pop("cut", False) else _driven(state, at, epoch)
-    return state._replace(
-        state=target, seq=seq, at=at, driven=driven, moved=at, epoch=epoch, wake_at=-1, provider_wait=False, **changes
+    changes.update(
+        state=target, seq=seq, at=at, driven=driven, moved=at, epoch=epoch, wake_at=-1, provider_wait=False
     )  # fmt: skip
+    return state.having(changes)
 
 
 def _need(condition: bool, message: str, *values: object) -> None:
@@ -102,7 +103,7 @@ def _model_intended(s: RunState, e: ModelIntended, target: State, seq: int, at: 
             s, target, seq, at, epoch=e.epoch, step=e.step, attempts=e.attempt, model=e.model, model_kind=e.model_kind,
             open_model=seq, base=seq, transcript=transcript, reply=None, reply_seq=-1, calls=(),
             wait_until=-1, timer=-1, choice=e.choice, asked=e.tokens, left_out=_left_out(transcript, e), breaker=None,
-            inherited=s.inherited + e.doubts,
+            inherited=s.inherited + e.doubts, left_alone=_others(s, e.choice) if s.left_alone else (),
         )  # fmt: skip
 
 
@@ -158,7 +159,13 @@ def _model_switched(s: RunState, e: ModelSwitched, target: State, seq: int, at: 
 
 def _breaker_seen(s: RunState, e: BreakerSeen, target: State, seq: int, at: int) -> RunState:
     _no_attempt(s, e, seq)
-    return _own(s, target, seq, at, breaker=e, wait_until=-1, timer=-1)
+    left_alone = (*_others(s, e.choice), (e.choice, e.until))
+    return _own(s, target, seq, at, breaker=e, left_alone=left_alone, wait_until=-1, timer=-1)
+
+
+def _others(s: RunState, choice: int) -> tuple[tuple[int, int], ...]:
+    """What is known of the breakers of other models."""
+    return tuple(known for known in s.left_alone if known[0] != choice)
 
 
 def _with_call(s: RunState, index: int, new: CallState) -> tuple[CallState, ...]:

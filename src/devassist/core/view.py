@@ -15,6 +15,7 @@ from devassist.core.errors import DevAssistError, JournalCorrupt
 from devassist.core.events import (
     Event,
     Held,
+    ModelReplied,
     ModelSwitched,
     RunAborted,
     RunFailed,
@@ -47,6 +48,14 @@ _DEGRADED: dict[str, dict[Lang, str]] = {
         "zh": "答复中的引文未能在检索到的条款原文中逐字核对。",
         "en": "A quotation in the answer was not found verbatim in the retrieved clauses.",
     },
+    "claims_not_supported": {
+        "zh": "答复中有内容未能在检索到的原文中核对。",
+        "en": "Not everything in the answer was found in what was retrieved.",
+    },
+    "sentences_removed": {
+        "zh": "答复中没有依据的句子已被略去。",
+        "en": "Sentences that nothing retrieved supports were left out of the answer.",
+    },
     UNSTRUCTURED: {
         "zh": "模型没有按格式作答，答复原样给出。",
         "en": "The model did not keep to the reply format; its answer is given as it stands.",
@@ -58,8 +67,8 @@ _WAITING: dict[str, dict[Lang, str]] = {
         "en": "The model provider is throttling; the run tries again by itself.",
     },
     BREAKER_OPEN: {
-        "zh": "模型服务近来多次出错，暂不调用，到时会自动重试。",
-        "en": "The model provider has failed too often of late; the run tries again by itself.",
+        "zh": "模型服务近来出错或限流，暂不调用，到时会自动重试。",
+        "en": "The model provider has failed or throttled of late; the run tries again by itself.",
     },
 }
 _FAILED: dict[Lang, str] = {
@@ -102,7 +111,8 @@ class RunView:
         self._wait = ("", 0)
         self._cause = ""
         self._began = 0
-        self._model: str | None = None
+        self._model: str | None = None  # the fallback in use, or that gave a reply
+        self._replied: str | None = None
         self._definition: Definition | None = None
         self.state: RunState | None = None
         self.end: RunFinished | RunFailed | RunAborted | None = None
@@ -123,8 +133,10 @@ class RunView:
                 self._wait = (_WAITS[event.reason], at)
                 failure = state.last_failure
                 self._cause = BREAKER_OPEN if event.reason == "breaker" else failure.code if failure else ""
+            case ModelReplied():
+                self._replied = self._model
             case ModelSwitched():
-                self._model = event.model
+                self._model = event.model if event.choice else self._replied
             case _:
                 pass
         if not state.calls:
@@ -144,7 +156,8 @@ class RunView:
     @property
     def status(self) -> str:
         state = self._folded.state
-        return "running" if state is State.INIT and self._driven else STATUS[state]
+        answered = state is State.AWAIT_APPROVAL and not self._holds()
+        return "running" if answered or (state is State.INIT and self._driven) else STATUS[state]
 
     def fingerprint(self) -> tuple[Any, ...]:
         """Equal as long as status, pending and degraded are; reads no text."""

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Any, cast
 
+from devassist.core.codec import sound
+
 Text = Callable[[str], str | None]
 """The text of a reference, or None once its domain was erased."""
 
@@ -69,15 +71,6 @@ def _int(digits: str) -> int | str:
     return int(digits) if len(digits) < 19 else digits
 
 
-def encodable(text: str) -> str:
-    """``text`` with lone surrogates, which have no UTF-8, as U+FFFD."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
 class Cutter:
     """Cuts values to ``limit`` characters a string and notes what it cut in ``cuts``."""
 
@@ -97,7 +90,7 @@ class Cutter:
         if len(value) > self.limit:
             self.note(path, ref, len(value))
             value = value[: self.limit]
-        return encodable(value)
+        return sound(value)
 
     def json(self, whole: str | None, path: str, ref: str | None, *, leave_out: bool = False) -> Any:
         """The value of the JSON text ``whole`` with its strings cut; None where it is too large or left out."""
@@ -127,7 +120,7 @@ class Cutter:
             if any(len(key) > _MAX_KEY for key in entries):
                 raise _TooLargeToShow
             return {
-                encodable(key): self._walk(item, f"{path}/{_token(encodable(key))}", ref, depth + 1)
+                sound(key): self._walk(item, f"{path}/{_token(sound(key))}", ref, depth + 1)
                 for key, item in entries.items()
             }
         return value

@@ -118,12 +118,17 @@ def provider_failure(status: int, body: object, *, text: str = "", retry_ms: int
     hidden = _hidden_status(fields, as_object(body), words) if 200 <= status < 300 else status
     code, retryable = _judge(hidden, words, message)
     return ProviderError(
-        f"The provider answered {hidden or status}: {message}",
+        f"The provider answered {hidden or status}{_asking(retry_ms)}: {message}",
         code=code,
         retryable=retryable,
         retry_after_ms=retry_ms,
         provider_status=hidden or status,
     )
+
+
+def _asking(retry_ms: int | None) -> str:
+    """Before the provider's own words, which may be cut short."""
+    return f" and asks for {-(-retry_ms // 1000)} s without requests" if retry_ms else ""
 
 
 def _judge(status: int | None, words: frozenset[str], message: str) -> tuple[str, bool]:

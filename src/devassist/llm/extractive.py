@@ -6,7 +6,7 @@ It is a pure function of the prompt's messages, ``tool_names``, ``agent`` and ``
    ``execute_code`` is allowed: call it with the code byte for byte, then report stdout, stderr and exit code.
 2. It asks for something and a knowledge tool is allowed: ask that (``get_policy`` for the agent ``policy`` or where
    there is no ``search_docs``), then quote the best clause verbatim with its source, or say that there is none. A
-   tool without a hit is followed by the other one.
+   tool without a hit is followed by the other one. Where hits are numbered, the best passages are quoted with [n].
 3. Otherwise say what it can do, and how a model is set.
 
 Replies are in the text protocol; where the request carries native tools, calls are native and answers plain.
@@ -38,7 +38,9 @@ from devassist.llm.extractive_texts import (
     Lang,
     Source,
     language_of,
+    marked,
     quotation,
+    stretches,
     tool_failed,
     unreadable_report,
 )
@@ -51,6 +53,7 @@ EXECUTE, POLICY, DOCS = "execute_code", "get_policy", "search_docs"
 
 _QUESTION_CHARS = 2000
 _PIECES = 4
+_MOST_QUOTED = 3
 _SMALL_TALK = frozenset(
     "你好 您好 嗨 哈喽 在吗 谢谢 多谢 再见 你是谁 你能做什么 你会什么 帮助 hello hi hey thanks bye help "
     "whoareyou whatcanyoudo thankyou goodmorning".split()
@@ -169,7 +172,9 @@ def _from_knowledge(turn: Turn, tools: tuple[str, ...], lang: Lang) -> Step:
     asked = [tool for tool in tools if tool in turn.called]
     for tool in asked:
         if tool in seen and seen[tool].hits:
-            return _final(_quote(seen[tool].hits[0], turn.question, lang), lang)
+            hits = seen[tool].hits
+            numbered = isinstance(hits[0].get("n"), int)
+            return _final((_numbered if numbered else _quote)(hits, turn.question, lang), lang)
     rest = [tool for tool in tools if tool not in turn.called]
     if rest:
         question = outside_code(turn.question).strip()[:_QUESTION_CHARS]
@@ -182,11 +187,30 @@ def _from_knowledge(turn: Turn, tools: tuple[str, ...], lang: Lang) -> Step:
     return _final((NO_CLAUSE if POLICY in asked else NO_PASSAGE)[lang], lang)
 
 
-def _quote(hit: dict[str, Any], question: str, lang: Lang) -> str:
-    text = str(hit.get("text") or "")
-    parts = OMITTED.split(text)
+def _numbered(hits: tuple[dict[str, Any], ...], question: str, lang: Lang) -> str:
+    """Quotations of the best passages, each with its number; the first always, others that fit nearly as well."""
     wanted = grams(question)
-    passage = best_passage(max(parts, key=lambda part: len(grams(part) & wanted)), question)
+    found = [(_passage(hit, question), hit.get("n")) for hit in hits[:_MOST_QUOTED]]
+    fits = [len(grams(passage) & wanted) for passage, _ in found]
+    lines = [
+        f"{marked(passage)} [{n}]"
+        for (passage, n), fit in zip(found, fits, strict=True)
+        if passage and isinstance(n, int) and (fit == fits[0] or 2 * fit > max(fits))
+    ]
+    return "\n".join(lines) or NO_PASSAGE[lang]
+
+
+def _passage(hit: dict[str, Any], question: str) -> str:
+    """The part of a hit that answers best; nothing that was left out of it lies within."""
+    wanted = grams(question)
+    parts = [one for part in OMITTED.split(str(hit.get("text") or "")) for one in stretches(part)]
+    return best_passage(max(parts, key=lambda part: len(grams(part) & wanted)), question)
+
+
+def _quote(hits: tuple[dict[str, Any], ...], question: str, lang: Lang) -> str:
+    hit = hits[0]
+    text = str(hit.get("text") or "")
+    passage = _passage(hit, question)
     source = Source(
         title=str(hit.get("title") or hit.get("doc_id") or ""),
         place=str(hit.get("label") or hit.get("heading") or hit.get("clause_id") or ""),

@@ -94,8 +94,35 @@ class Source:
     link: str = ""
 
 
+_PROTOCOL = re.compile(
+    r"(?im)^[ \t>*_`-]*(?:observation|thought|action|args|行动|动作|参数)\b[^\n]*[:：]|</?(?:think|tool_call)"
+)
+_PAIRS = (("「", "」"), ("『", "』"), ("“", "”"))
+
+
+def stretches(text: str) -> list[str]:
+    """The stretches of a text between lines that would read as the protocol's own; all of it, where there are none."""
+    if _PROTOCOL.search(text) is None:
+        return [text]
+    found: list[list[str]] = [[]]
+    for line in text.split("\n"):
+        if _PROTOCOL.search(line):
+            found.append([])
+        else:
+            found[-1].append(line)
+    return [stretch for lines in found if (stretch := "\n".join(lines).strip())] or [""]
+
+
+def marked(passage: str) -> str:
+    """The passage between quotation marks that it does not hold itself, else as a block quote."""
+    for opening, closing in _PAIRS:
+        if opening not in passage and closing not in passage:
+            return f"{opening}{passage}{closing}"
+    return "\n".join(f"> {line}" for line in passage.split("\n")) + "\n"
+
+
 def quotation(lang: Lang, source: Source, passage: str, *, excerpt: bool) -> str:
-    """``passage`` between 「」, byte for byte, after its source.
+    """``passage`` in quotation marks, byte for byte, after its source.
 
     Nothing else stands in quotation marks, since every quotation of a grounded answer is checked against the clauses.
     """
@@ -106,13 +133,13 @@ def quotation(lang: Lang, source: Source, passage: str, *, excerpt: bool) -> str
         dates += [f"{source.revision_date} 修订"] if source.revision_date else []
         notes = dates + ([f"来源：{source.link}"] if source.link else [])
         about = f"（{'，'.join(notes)}）" if notes else ""
-        return f"根据{named}{source.place}{about}：「{passage}」{'（节选）' if excerpt else ''}"
+        return f"根据{named}{source.place}{about}：{marked(passage)}{'（节选）' if excerpt else ''}"
     dates = [f"in force from {source.effective_date}"] if source.effective_date else []
     dates += [f"revised {source.revision_date}"] if source.revision_date else []
     notes = dates + ([f"source: {source.link}"] if source.link else [])
     about = f" ({', '.join(notes)})" if notes else ""
     place = f", {source.place}" if source.place else ""
-    return f"According to {named}{place}{about}: 「{passage}」{' (excerpt)' if excerpt else ''}"
+    return f"According to {named}{place}{about}: {marked(passage)}{' (excerpt)' if excerpt else ''}"
 
 
 def unreadable_report(lang: Lang, beginning: str) -> str:

@@ -101,7 +101,9 @@ class OpenAICompatible:
         body = encode_request(self._model, request, self._quirks, extra, stream=stream)
 
         async def exchange(watch: Watch) -> ModelReply:
-            async with self._endpoint.session().post(self._chat_url, data=body, allow_redirects=False) as answer:
+            async with self._endpoint.session().post(
+                self._chat_url, data=aiohttp.BytesPayload(body, content_type="application/json"), allow_redirects=False
+            ) as answer:
                 watch.touch(self._settings.first_token_s)
                 if answer.status != 200:
                     raise await self._refusal(answer)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 
-from devassist.core.event_codec import decode
 from devassist.core.signals import Fact
 from devassist.ports.journal import Record
 
@@ -21,7 +19,7 @@ class Erasures:
         for record in records:
             if record.kind != "fact":
                 continue
-            event = decode(json.loads(record.body))
+            event = record.decoded()
             if isinstance(event, Fact) and event.name == "domain_erased":
                 domain = bytes.fromhex(dict(event.data)["domain"])
                 for forget in self._forget:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from devassist.core.errors import PayloadErased
-from devassist.core.event_codec import decode, refs
+from devassist.core.event_codec import refs
 from devassist.core.events import TERMINAL, Event, RunStarted
 from devassist.core.graph import mermaid
 from devassist.core.scope import SYSTEM
@@ -19,10 +19,15 @@ from devassist.core.signals import Fact
 from devassist.ports.journal import Journal, Record
 
 _CURSOR = ".cursor"
+_AHEAD = 1000
+"""Graphs that wait in memory for their file; of more runs that end at once the oldest are read back."""
 
 
 class Ended(Protocol):
     """A run as somebody still has it in memory."""
+
+    @property
+    def stream(self) -> bytes: ...
 
     @property
     def events(self) -> list[Event]: ...
@@ -30,11 +35,9 @@ class Ended(Protocol):
     def text(self, ref: str) -> str | None: ...
 
 
-Recent = Callable[[bytes], Ended | None]
-
-
 @dataclass(frozen=True, slots=True)
 class _Read:
+    stream: bytes
     events: list[Event]
     texts: dict[str, str]
 
@@ -45,8 +48,10 @@ class _Read:
 class GraphFiles:
     """A follower. Files name their erasure domain in a comment, so that erasing it removes them."""
 
-    def __init__(self, journal: Journal, directory: Path, recent: Recent, tip: int) -> None:
-        self._journal, self._directory, self._recent = journal, directory, recent
+    def __init__(self, journal: Journal, directory: Path, tip: int) -> None:
+        self._journal, self._directory = journal, directory
+        self._ahead: OrderedDict[bytes, str] = OrderedDict()
+        self._erased: set[str] = set()
         directory.mkdir(parents=True, exist_ok=True)
         try:
             cursor = int((directory / _CURSOR).read_text())
@@ -54,43 +59,68 @@ class GraphFiles:
         except (OSError, ValueError):
             self.cursor = 0
 
+    def draw(self, run: Ended) -> None:
+        """A run ended in this process: drawn now, it need not be read back when its end comes by. Of an erased domain
+        the texts that are still in memory are not drawn."""
+        started = run.events[0]
+        if isinstance(started, RunStarted) and started.domain not in self._erased:
+            self._ahead[run.stream] = _drawn(run)
+        if len(self._ahead) > _AHEAD:
+            self._ahead.popitem(last=False)
+
     async def handle(self, records: Sequence[Record]) -> None:
         files: list[tuple[str, str]] = []
         for record in records:
             if record.kind in TERMINAL:
-                files += await self._drawn(record.stream)
-            elif record.kind == "fact":
-                await asyncio.to_thread(self._forget, record.event or decode(json.loads(record.body)))
+                text = self._ahead.pop(record.stream, "") or await self._read(record.stream)
+                if text:
+                    files.append((f"{self._directory}/{record.stream.hex()}.mmd", text))
+            elif record.kind == "fact" and (domain := _erased_by(record.decoded())):
+                self._erased.add(domain)
+                files = [(path, text) for path, text in files if not _is_of(text, domain)]
+                for stream in [stream for stream, text in self._ahead.items() if _is_of(text, domain)]:
+                    del self._ahead[stream]
+                await asyncio.to_thread(self._forget, domain)
         files.append((f"{self._directory}/{_CURSOR}", str(records[-1].row)))
         # Making files can wait for the disk, so not on the event loop; the cursor goes last.
         await asyncio.to_thread(_write_all, files)
 
-    async def _drawn(self, stream: bytes) -> list[tuple[str, str]]:
-        run = self._recent(stream) or await self._read(stream)
-        if run is None or not isinstance(run.events[0], RunStarted):
-            return []
-        head = f"%% trace {stream.hex()} domain {run.events[0].domain}\n"
-        return [(f"{self._directory}/{stream.hex()}.mmd", head + mermaid(run.events, run.text))]
-
-    async def _read(self, stream: bytes) -> _Read | None:
+    async def _read(self, stream: bytes) -> str:
         records = await self._journal.read(SYSTEM, stream)
-        events = [r.event or decode(json.loads(r.body)) for r in records]
+        events = [record.decoded() for record in records]
         try:
             texts = await self._journal.payloads(SYSTEM, stream, list({r for e in events for r in refs(e)}))
         except PayloadErased:
-            return None
-        return _Read(events, texts)
+            return ""
+        return _drawn(_Read(stream, events, texts))
 
-    def _forget(self, event: object) -> None:
+    def _forget(self, domain: str) -> None:
         """An erased domain's graphs hold its texts: remove them."""
-        if not isinstance(event, Fact) or event.name != "domain_erased":
-            return
-        domain = dict(event.data).get("domain", "")
         for path in self._directory.glob("*.mmd"):
             with path.open(encoding="utf-8") as file:
                 first = file.readline()
-            if first.rstrip().endswith(f"domain {domain}"):
+            if _is_of(first, domain):
                 path.unlink()
+
+
+def _erased_by(event: object) -> str:
+    """The domain whose erasure ``event`` records; empty for any other."""
+    if not isinstance(event, Fact) or event.name != "domain_erased":
+        return ""
+    return dict(event.data).get("domain", "")
+
+
+def _is_of(text: str, domain: str) -> bool:
+    """Whether a graph's first line names ``domain`` as its own."""
+    return text.partition("\n")[0].rstrip().endswith(f" domain {domain}")
+
+
+def _drawn(run: Ended) -> str:
+    """The file's text; empty for what does not begin as a run."""
+    started = run.events[0]
+    if not isinstance(started, RunStarted):
+        return ""
+    return f"%% trace {run.stream.hex()} domain {started.domain}\n{mermaid(run.events, run.text)}"
 
 
 def _write_all(files: Sequence[tuple[str, str]]) -> None:

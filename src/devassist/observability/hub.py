@@ -16,7 +16,7 @@ log = logging.getLogger("devassist.observability")
 
 _BATCH = 500
 _PAUSE_S = 0.1
-"""A busy journal is read in batches: ten a second are soon enough for graphs and counters."""
+"""How long news are gathered: ten batches a second are soon enough for graphs and counters."""
 
 
 class Follower(Protocol):
@@ -50,8 +50,10 @@ class Hub:
 
     async def _run(self) -> None:
         while True:
-            if await self._feed.wait(min(f.cursor for f in self._followers), 5.0) and await self._once() < _BATCH:
+            if await self._feed.wait(min(f.cursor for f in self._followers), 5.0):
                 await asyncio.sleep(_PAUSE_S)
+                while await self._once() == _BATCH:
+                    pass
 
     async def _once(self) -> int:
         """Hand over what is next; return how many rows."""

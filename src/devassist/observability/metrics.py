@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
@@ -17,7 +16,6 @@ from prometheus_client import (
 )
 
 from devassist.core.breaker import Breaker
-from devassist.core.event_codec import decode
 from devassist.core.events import (
     Event,
     ModelFailed,
@@ -85,7 +83,7 @@ class PrometheusMetrics:
         for record in records:
             sums[self._events, record.kind] += 1
             if record.kind in _READ:
-                self._count(record.event or decode(json.loads(record.body)), sums)
+                self._count(record.decoded(), sums)
             elif record.kind in _ENDS:
                 self._end(record.kind, sums)
         for (counter, label), n in sums.items():

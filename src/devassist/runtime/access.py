@@ -8,7 +8,6 @@ it takes effect; a key store that was put back from a backup is brought into lin
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from dataclasses import dataclass
 from hmac import compare_digest
@@ -17,13 +16,13 @@ from typing import NamedTuple
 
 from devassist.core import api_keys as texts
 from devassist.core.errors import Forbidden, NotFound
-from devassist.core.event_codec import decode, encode
 from devassist.core.scope import SYSTEM, TENANT, Right, Scope
 from devassist.core.signals import Fact
 from devassist.ports.access import ApiKey, ApiKeys, Role
 from devassist.ports.clock import Clock
 from devassist.ports.journal import Body, Heads, Journal
 from devassist.ports.vault import Vault
+from devassist.runtime.view import decoded
 
 log = logging.getLogger("devassist.runtime")
 
@@ -101,17 +100,21 @@ class Access:
 
     # -- changes -------------------------------------------------------------------------------------------------
 
-    async def create(self, scope: Scope, user: str, role: Role, *, expires: int | None, label: str = "") -> NewKey:
-        """A key for ``user``, durable and noted when it is returned. Raises Forbidden."""
+    async def create(
+        self, scope: Scope, user: str, role: Role, *, expires: int | None, label: str = "", sees: tuple[str, ...] = ()
+    ) -> NewKey:
+        """A key for ``user``, durable and noted when it is returned; ``sees`` are labels of documents that it opens.
+        Raises Forbidden."""
         _administers(scope)
         owner = await self._vault.domain(scope, "user", user)
         key_id, secret, now = self._clock.random(texts.ID_BYTES), self._clock.random(texts.SECRET_BYTES), self._now()
         token = texts.made(key_id, secret)
         given = texts.parsed(token)
         assert given is not None, "a key that was made can be read"
-        key = ApiKey(given.key_id, scope.tenant, owner, role, given.digest, label, now, expires)
+        key = ApiKey(given.key_id, scope.tenant, owner, role, given.digest, label, now, expires, sees=sees)
         until = "never" if expires is None else str(expires)
         about = (("key", key.key_id), ("owner", owner.hex()), ("role", role), ("expires", until))
+        about += (("sees", " ".join(sees)),) if sees else ()
         await self._note(scope, "key_created", about)
         await self._keys.add(scope, key)
         await self._refresh()
@@ -143,7 +146,7 @@ class Access:
     async def _note(self, scope: Scope, name: str, about: tuple[tuple[str, str], ...]) -> None:
         actor = await self._vault.domain(scope, "user", scope.actor)
         fact = Fact(name, actor.hex(), about)
-        await self._journal.note(scope, "access", STREAM, [Body(fact.kind, encode(fact), fact)], self._now())
+        await self._journal.note(scope, "access", STREAM, [Body.of(fact)], self._now())
 
     # -- following -----------------------------------------------------------------------------------------------
 
@@ -174,7 +177,7 @@ class Access:
             if name is not None and key.revoked is None:
                 expires = inf if key.expires is None else key.expires
                 known[key.key_id] = _Known(
-                    key.owner, key.digest, expires, Scope(key.tenant, name.name, _RIGHTS[key.role])
+                    key.owner, key.digest, expires, Scope(key.tenant, name.name, _RIGHTS[key.role], frozenset(key.sees))
                 )  # fmt: skip
         self._known = known
         self.required = self.required or bool(keys)
@@ -185,11 +188,10 @@ class Access:
         head = await self._heads.named(_KEEPER, "access", STREAM)
         if head is None:
             return
-        for record in await self._journal.read(_KEEPER, head.stream):
-            fact = decode(json.loads(record.body))
+        for fact, _, at in decoded(await self._journal.read(_KEEPER, head.stream)):
             if isinstance(fact, Fact) and fact.name == "key_revoked":
                 key_id = dict(fact.data).get("key", "")
-                if await self._keys.revoke(_KEEPER, key_id, record.at):
+                if await self._keys.revoke(_KEEPER, key_id, at):
                     log.warning("API key %s is on record as revoked and was not: it is now", key_id)
 
 

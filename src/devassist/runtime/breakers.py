@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 from devassist.core.breaker import BROKEN, CLOSED, THROTTLED, UNTOLD, Breaker, Value
 from devassist.core.errors import DevAssistError
-from devassist.core.event_codec import encode
 from devassist.core.events import ModelFailed
-from devassist.core.scope import Scope
+from devassist.core.scope import TENANT, Scope
 from devassist.core.signals import Fact
 from devassist.ports.clock import Clock
 from devassist.ports.journal import Body, Heads, Journal
@@ -24,7 +23,7 @@ log = logging.getLogger("devassist.runtime")
 FACT = "breaker"
 TRIAL_US = 2_000_000
 """While one attempt tries, others come back after so long."""
-SCOPE = Scope("default", "system", frozenset({"system"}))
+SCOPE = Scope(TENANT, "system", frozenset({"system"}))
 
 
 class Admission(NamedTuple):
@@ -99,9 +98,8 @@ class Breakers:
         given = {"value": after.value, "failures": after.failures, "openings": after.openings, "until": after.until}
         data = tuple((name, str(value)) for name, value in {**given, "code": code}.items() if value != "")
         fact = Fact(FACT, "system", data)
-        body = Body(fact.kind, encode(fact), fact)
         try:
-            await self._journal.note(SCOPE, "endpoint", endpoint, [body], self._clock.now_us())
+            await self._journal.note(SCOPE, "endpoint", endpoint, [Body.of(fact)], self._clock.now_us())
         except DevAssistError:
             log.exception("the breaker of %s is %s, which could not be recorded", endpoint, after.value)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from devassist.core.breaker import Value
 from devassist.core.closing_texts import closing_text
+from devassist.core.codec import cut_middle
 from devassist.core.commands import (
     Abort,
     CallModel,
@@ -31,7 +32,6 @@ from devassist.core.commands import (
 from devassist.core.decide import decide
 from devassist.core.degraded import degradations
 from devassist.core.errors import Superseded
-from devassist.core.event_codec import encode
 from devassist.core.events import (
     RETRY_2,
     BreakerSeen,
@@ -61,7 +61,7 @@ from devassist.ports.vault import Vault
 from devassist.runtime.breakers import Admission, Breakers
 from devassist.runtime.faults import point
 from devassist.runtime.history import NOTHING, Background, History
-from devassist.runtime.perform import SHOWN_LIMIT, Performer, cut_middle
+from devassist.runtime.perform import SHOWN_LIMIT, Performer
 from devassist.runtime.run import ActiveRun
 from devassist.runtime.view import Placed, decoded, texts_of
 
@@ -122,7 +122,7 @@ class Driver:
         if state.state is not State.WAIT or now < state.wait_until:
             return False
         event = TimerFired(f"timer:{state.seq}", state.wait_until)
-        await self._journal.signal(SYSTEM, run.stream, event.signal_id, Body(event.kind, encode(event), event), now)
+        await self._journal.signal(SYSTEM, run.stream, event.signal_id, Body.of(event), now)
         await run.refresh()
         return True
 
@@ -332,12 +332,14 @@ class Driver:
         reply = run.state.reply
         assert reply is not None, "only a final decision finishes a run"
         assert reply.answer is not None, "a final decision has an answer"
-        events = [event for event, _, _ in run.placed_with_plans()]
-        released = released_answer(run.definition, reply, events, run.texts)
+        placed = run.placed_with_plans()
+        released = released_answer(run.definition, reply, placed, run.texts)
         answer = reply.answer if released.text == run.texts[reply.answer] else run.seal(released.text)
         output = None if released.output is None else run.seal(released.output)
+        checks = None if released.checks is None else run.seal(released.checks)
+        events = [event for event, _, _ in placed]
         degraded = degradations(run.state.started, events, reply, released.degraded)
-        return RunFinished(command.of, answer, output, released.verdicts, degraded)
+        return RunFinished(command.of, answer, output, released.verdicts, degraded, checks)
 
     def _failed(self, run: ActiveRun, command: Fail) -> RunFailed:
         failure = run.state.last_failure

@@ -10,15 +10,14 @@ tells the other what was erased.
 
 from __future__ import annotations
 
-import json
 from typing import NamedTuple
 
-from devassist.core.event_codec import decode, encode
 from devassist.core.scope import SYSTEM, Scope
 from devassist.core.signals import Fact
 from devassist.ports.clock import Clock
 from devassist.ports.journal import Body, Heads, Journal
 from devassist.ports.vault import DomainKind, Vault
+from devassist.runtime.view import decoded
 
 STREAM = "domains"
 REQUESTED, ERASED = "erasure_requested", "domain_erased"
@@ -65,8 +64,7 @@ async def _recorded(journal: Journal, heads: Heads) -> tuple[dict[bytes, tuple[s
     asked: dict[bytes, tuple[str, str]] = {}
     erased: set[bytes] = set()
     for head in await heads.streams(SYSTEM, "erasure"):
-        for record in await journal.read(SYSTEM, head.stream):
-            fact = record.event or decode(json.loads(record.body))
+        for fact, _, _ in decoded(await journal.read(SYSTEM, head.stream)):
             if not isinstance(fact, Fact):
                 continue
             domain = bytes.fromhex(dict(fact.data).get("domain", ""))
@@ -79,4 +77,4 @@ async def _recorded(journal: Journal, heads: Heads) -> tuple[dict[bytes, tuple[s
 
 async def _note(journal: Journal, clock: Clock, scope: Scope, name: str, actor: str, domain: bytes) -> None:
     fact = Fact(name, actor, (("domain", domain.hex()),))
-    await journal.note(scope, "erasure", STREAM, [Body(fact.kind, encode(fact), fact)], clock.now_us())
+    await journal.note(scope, "erasure", STREAM, [Body.of(fact)], clock.now_us())

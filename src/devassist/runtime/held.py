@@ -7,7 +7,6 @@ until somebody has seen that: ``resume`` tells every open run of it, whose ``onc
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
@@ -15,8 +14,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from devassist.core.errors import DevAssistError, HeldStart
-from devassist.core.event_codec import decode, encode
-from devassist.core.lineage import How, Place, Rewind, contradiction, lost
+from devassist.core.lineage import How, Place, Rewind, noticed
 from devassist.core.scope import SYSTEM, Scope
 from devassist.core.signals import Fact, RunRestored
 from devassist.core.states import OPEN
@@ -24,6 +22,7 @@ from devassist.ports.clock import Clock
 from devassist.ports.journal import Body, Head, HeadQuery, Heads, Journal
 from devassist.ports.lineage import Lineage, Positions
 from devassist.ports.vault import Vault
+from devassist.runtime.view import decoded
 
 log = logging.getLogger("devassist.runtime")
 
@@ -86,19 +85,10 @@ class Hold:
     async def notice(self) -> Rewind | None:
         """The same, looking for one: what is noticed now is marked in the journal."""
         remembered = await self._positions.read()  # before the journal's end, which it then cannot be ahead of
-        mark = await self._lineage.rewind()
-        if mark is not None and mark.how != "copied":
-            return mark
-        place = await self._lineage.place()
+        mark, place = await self._lineage.rewind(), await self._lineage.place()
         there = await self._lineage.hash_at(remembered.row) if remembered is not None else None
-        how = "by_hand" if mark is not None else contradiction(remembered, place, there)
-        if how is None:
-            return None
-        rewind = lost(
-            how, remembered, place, since=None if mark is None else mark.window_from, noticed=self._clock.now_us(),
-            incarnation=self._clock.random(16).hex(),
-        )  # fmt: skip
-        return await self._lineage.mark(rewind)
+        found = noticed(mark, remembered, place, there, now=self._clock.now_us(), fresh=self._clock.random(16).hex())
+        return found if found is None or found is mark else await self._lineage.mark(found)
 
     async def open(self) -> None:
         """Look, and shut the gate if need be. What is derived may then be of a journal that is no more."""
@@ -167,8 +157,7 @@ class Hold:
     async def record(self, scope: Scope, rewind: Rewind) -> None:
         """The fact ``restored``, with its window; once for each rewind."""
         head = await self._heads.named(scope, "deploy", STREAM)
-        for record in [] if head is None else await self._journal.read(SYSTEM, head.stream):
-            fact = record.event or decode(json.loads(record.body))
+        for fact, _, _ in [] if head is None else decoded(await self._journal.read(SYSTEM, head.stream)):
             which = dict(fact.data).get("incarnation") if isinstance(fact, Fact) and fact.name == "restored" else None
             if which == rewind.incarnation:
                 return
@@ -181,7 +170,7 @@ class Hold:
 
     async def _tell(self, rewind: Rewind) -> int:
         event = RunRestored(f"restored:{rewind.incarnation}", rewind.window_from, rewind.window_to)
-        body, told = Body(event.kind, encode(event), event), 0
+        body, told = Body.of(event), 0
         async for page in open_runs(self._heads):
             signals = [
                 self._journal.signal(SYSTEM, head.stream, event.signal_id, body, self._clock.now_us()) for head in page
@@ -192,7 +181,7 @@ class Hold:
     async def _note(self, scope: Scope, name: str, data: dict[str, str]) -> None:
         actor = await self._vault.domain(scope, "user", scope.actor)
         fact = Fact(name, actor.hex(), tuple(data.items()))
-        await self._journal.note(scope, "deploy", STREAM, [Body(fact.kind, encode(fact), fact)], self._clock.now_us())
+        await self._journal.note(scope, "deploy", STREAM, [Body.of(fact)], self._clock.now_us())
 
 
 async def open_runs(heads: Heads) -> AsyncGenerator[list[Head]]:

@@ -16,12 +16,12 @@ from devassist.core.definition import Definition, Request
 from devassist.core.errors import CollectionNotFound, ConversationNotFound, InvalidRequest, RunNotFound
 from devassist.core.event_parts import Limits
 from devassist.core.react import protocol_instructions
-from devassist.core.routing import RouteDecision, is_one_block, lang_of, route
+from devassist.core.routing import DEV, RAG, RouteDecision, is_one_block, kind_of, lang_of, route
 from devassist.core.scope import Scope
 from devassist.core.states import CLOSED
 from devassist.ports.agents import AgentCatalog
 from devassist.ports.journal import Heads
-from devassist.ports.knowledge import RELEVANCE_THRESHOLD, PolicyLibrary
+from devassist.ports.library import DOCS, POLICIES, RELEVANCE_THRESHOLD, Library
 from devassist.ports.model import Model
 from devassist.ports.tools import ToolBox
 from devassist.ports.vault import Vault
@@ -29,6 +29,7 @@ from devassist.runtime.ownership import own_domain
 from devassist.runtime.starting import StartRun
 
 _CLOSED = frozenset(str(s) for s in CLOSED)
+_RESERVED = "agent_memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Intake:
     ``fallbacks`` name those to go to when it fails."""
 
     def __init__(
-        self, catalog: AgentCatalog, tools: ToolBox, library: PolicyLibrary, heads: Heads, vault: Vault,
+        self, catalog: AgentCatalog, tools: ToolBox, library: Library, heads: Heads, vault: Vault,
         models: Mapping[str, Model], extractive: Model, limits: Limits, protocol: Protocol,
         fallbacks: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
@@ -76,7 +77,7 @@ class Intake:
         request = Request(
             user=scope.actor, route=decision.route, route_reason=decision.reason, rag=decision.route == "rag",
             subject=s.subject, as_of=s.as_of, known_at=s.known_at, collection=s.collection_name, tools=s.tools,
-            history=() if s.conversation_id else s.history,
+            history=() if s.conversation_id else s.history, labels=tuple(sorted(scope.labels)), admin=scope.is_admin,
         )  # fmt: skip
         conversation, replaces = await self._place(scope, s)
         return StartRun(
@@ -85,19 +86,30 @@ class Intake:
         )  # fmt: skip
 
     async def _route(self, scope: Scope, where: str, s: Submission) -> RouteDecision:
-        if s.use_rag or s.collection_name:
-            name = s.collection_name or "docs"
-            raise CollectionNotFound(f"there is no collection {name!r}: document search is not part of this build")
+        if s.collection_name is not None:
+            await self._require(scope, s.collection_name)
         if where == "agent":
-            name = s.agent or "dev"
-            return RouteDecision("agent", name, "POST /agent" if s.agent is None else f"agent: {name}", "explicit")
-        score = 0.0
-        if s.agent is None and not s.use_agent:
-            score = await self._library.best_score(scope, s.message)
+            name = s.agent or (RAG if s.use_rag else DEV)
+            return RouteDecision(
+                kind_of(name), name, "POST /agent" if s.agent is None else f"agent: {name}", "explicit"
+            )
+        policy = docs = 0.0
+        if s.agent is None and not s.use_agent and not s.use_rag:
+            policy = await self._library.best_score(scope, s.message, POLICIES)
+            if policy < RELEVANCE_THRESHOLD and s.use_rag is None:
+                docs = await self._library.best_score(scope, s.message, DOCS)
         return route(
             s.message, use_agent=s.use_agent, use_rag=s.use_rag, tools=s.tools, collection=s.collection_name,
-            agent=s.agent, best_policy_score=score, threshold=RELEVANCE_THRESHOLD,
+            agent=s.agent, best_policy_score=policy, threshold=RELEVANCE_THRESHOLD, best_docs_score=docs,
         )  # fmt: skip
+
+    async def _require(self, scope: Scope, name: str) -> None:
+        """The collections that tools look in by themselves may be empty. One that the caller may not see is like one
+        that is not there. Raises CollectionNotFound."""
+        if name in (POLICIES, DOCS):
+            return
+        if name == _RESERVED or name not in await self._library.extent(scope):
+            raise CollectionNotFound(f"there is no collection {name!r}")
 
     def _define(self, scope: Scope, agent: str, lang: Literal["zh", "en"], s: Submission) -> Definition:
         code_only = s.tools == ("execute_code",) and is_one_block(s.message)

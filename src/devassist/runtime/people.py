@@ -19,7 +19,6 @@ from devassist.core.errors import (
     PayloadErased,
     ToolArgumentsInvalid,
 )
-from devassist.core.event_codec import encode
 from devassist.core.holds import hold_digest
 from devassist.core.questions import Question, Questions, questions
 from devassist.core.scope import SYSTEM, Scope
@@ -205,9 +204,8 @@ class People:
         self, scope: Scope, stream: bytes, event: ApprovalGiven | SettlementGiven, payloads: Sequence[Payload]
     ) -> None:
         """Whether it is what counts is seen by reading: another may have come first, or the run have ended."""
-        body = Body(event.kind, encode(event), event)
         now = self._clock.now_us()
-        await self._journal.signal(scope, stream, event.signal_id, body, now, payloads)
+        await self._journal.signal(scope, stream, event.signal_id, Body.of(event), now, payloads)
         await self._wake(stream)
 
     async def _note(
@@ -216,9 +214,8 @@ class People:
         """The run is closed, so it stands beside it."""
         data = {"of": str(asked.intent), "outcome": said.outcome, "result": said.result, "note": said.note}
         fact = Fact(SETTLED, said.actor, tuple((key, value) for key, value in data.items() if value is not None))
-        body = Body(fact.kind, encode(fact), fact)
         scope = replace(SYSTEM, tenant=_tenant(found))
-        await self._journal.note(scope, "notes", view.stream.hex(), [body], self._clock.now_us(), payloads)
+        await self._journal.note(scope, "notes", view.stream.hex(), [Body.of(fact)], self._clock.now_us(), payloads)
 
     async def _seal(self, view: RunView, text: str) -> Payload:
         """A payload of the run's domain. Raises PayloadErased, TooLarge."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from devassist.core.answer import AnswerCleaner
 from devassist.core.chain import call_id
-from devassist.core.codec import json_text, sound
+from devassist.core.codec import cut_middle, json_text, sound
 from devassist.core.errors import CallerError, ProviderError, ServiceFault, TooLarge
 from devassist.core.event_parts import DecidedCall, Outcome
 from devassist.core.events import ModelFailed, ModelReplied, ToolIntended, ToolReturned
@@ -19,6 +19,7 @@ from devassist.core.interpret import Check, Draft, interpret
 from devassist.core.messages import ModelReply, NativeCall, with_safe_ids
 from devassist.core.prompt import Prompt, native_json
 from devassist.core.release import ReleaseFilter
+from devassist.core.retrieved import number_hits
 from devassist.core.tooling import ToolFailure, ToolNeedsApproval, ToolOutcome, ToolResult, ToolRetry
 from devassist.ports.bus import Bus
 from devassist.ports.clock import Clock
@@ -127,7 +128,7 @@ class Performer:
         approved = run.state.calls[intent.call].approved
         context = CallContext(
             run.stream.hex(), call_id(run.stream, intent.decision, intent.call), run.epoch, intent.attempt,
-            run.request.as_of, approved,
+            run.request.as_of, approved, known_at=run.request.known_at_us, collection=run.request.collection,
         )  # fmt: skip
         args: dict[str, Any] = json.loads(run.texts[intent.args])
         spec = run.definition.spec(intent.tool)
@@ -138,7 +139,7 @@ class Performer:
             late = ToolFailure("tool_not_started", said, 503)
             return _returned(run, of, late, 0)
         try:
-            outcome = await self.tools.call(run.scope, intent.tool, args, context)
+            outcome = await self.tools.call(run.caller, intent.tool, args, context)
         except CallerError as error:
             # The registry refused: the tool is gone, or its schema changed since the run began.
             outcome = ToolFailure(error.code, error.detail, error.status)
@@ -158,12 +159,17 @@ def _returned(run: ActiveRun, of: int, outcome: ToolOutcome, took: int) -> ToolR
     kind: Outcome = "unknown"
     code, status = "outcome_unknown", 0
     match outcome:
-        case ToolResult(value, text):
+        case ToolResult(value, text, retrieval):
             whole = json_text(value)
-            result = run.seal(whole)
+            result, record = run.seal(whole), None
+            if retrieval is not None:
+                kept, led = number_hits(retrieval, value, run.numbers)
+                record = run.seal(json_text(kept))
+                if text is None and run.definition.citations == "numbered":
+                    text = json_text(led)
             shown = whole if text is None else text
             return ToolReturned(of, "result", took, result, result if shown == whole and len(whole) <= SHOWN_LIMIT
-                                else run.seal(cut_middle(shown, SHOWN_LIMIT)))  # fmt: skip
+                                else run.seal(cut_middle(shown, SHOWN_LIMIT)), retrieval=record)  # fmt: skip
         case ToolRetry(message):
             kind, code, status, shown = "retry", "tool_retry", 400, message
         case ToolFailure(code, message, status):
@@ -185,14 +191,6 @@ def _storable(reply: ModelReply) -> ModelReply:
         return reply
     calls = tuple(NativeCall(sound(c.id), sound(c.name), sound(c.arguments)) for c in reply.calls)
     return replace(reply, text=text, reasoning=reasoning, calls=with_safe_ids(calls), finish_reason=finish)
-
-
-def cut_middle(text: str, limit: int) -> str:
-    """Head and tail of a long text, with what was left out said between them."""
-    if len(text) <= limit:
-        return text
-    half = limit // 2
-    return f"{text[:half]}… {len(text) - 2 * half} characters omitted …{text[-half:]}"
 
 
 def _seconds_left(run: ActiveRun) -> float:

@@ -7,6 +7,7 @@ signal moved the stream, the news is folded, the facts are kept and the plans ar
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from devassist.core.event_codec import encode, refs
 from devassist.core.events import Event, RunStarted, ToolIntended, ToolReturned
 from devassist.core.heads import head_fields
 from devassist.core.prompt import estimate_tokens
+from devassist.core.retrieved import numbers_in
 from devassist.core.run_state import RunState
 from devassist.core.scope import Scope
 from devassist.core.signals import SIGNALS, Fact, LateOutcome
@@ -54,6 +56,8 @@ class ActiveRun:
         # Erased while it was open: only our own fixed sentences are still sealed, as public ones.
         self.erased = started.request not in texts or started.message not in texts
         self.request = Request("", "agent", "") if self.erased else Request.from_json(texts[started.request])
+        self.caller = self.request.caller(started.tenant)
+        self._numbers: dict[tuple[str, str], int] | None = None
         self._facts: list[Event] = []
         self._plans: list[Event] = []
         self._payloads: dict[bytes, Payload] = {}
@@ -82,6 +86,15 @@ class ActiveRun:
         if choice == 0:
             return f"{d.model_kind}:{d.model}"
         return d.fallbacks[choice - 1] if choice <= len(d.fallbacks) else ""
+
+    @property
+    def numbers(self) -> dict[tuple[str, str], int]:
+        """The numbers of the clauses that this run retrieved; who retrieves more adds theirs. Calls may be under way
+        together, so a number is given as soon as an outcome is in hand."""
+        if self._numbers is None:
+            refs_ = [getattr(event, "retrieval", None) for event, _, _ in self.placed]
+            self._numbers = numbers_in(json.loads(self.texts[ref]) for ref in refs_ if ref in self.texts)
+        return self._numbers
 
     def size(self, ref: str) -> int:
         """The token estimate of a text, computed once."""
@@ -179,8 +192,10 @@ class ActiveRun:
                 continue
             i = intents[event.of]
             signal_id = f"{call_id(self.stream, i.decision, i.call)}:{i.attempt}"
-            late = LateOutcome(signal_id, event.of, event.outcome, event.result, event.shown, event.code)
-            body = Body(late.kind, encode(late), late)
+            late = LateOutcome(
+                signal_id, event.of, event.outcome, event.result, event.shown, event.code, event.retrieval
+            )
+            body = Body.of(late)
             if await self._journal.signal(self.scope, self.stream, signal_id, body, at, payloads) is None:
                 await self._note(late, at, payloads)
 
@@ -190,8 +205,7 @@ class ActiveRun:
         given = {"of": str(late.of), "outcome": late.outcome, "code": late.code}
         data = {**given, "result": late.result, "shown": late.shown}
         fact = Fact("late_outcome", "system", tuple((key, value) for key, value in data.items() if value is not None))
-        body = Body(fact.kind, encode(fact), fact)
-        await self._journal.note(scope, "notes", self.stream.hex(), [body], at, payloads)
+        await self._journal.note(scope, "notes", self.stream.hex(), [Body.of(fact)], at, payloads)
 
     async def _catch_up(self) -> None:
         news = decoded(await self._journal.read(self.scope, self.stream, self.confirmed.seq))

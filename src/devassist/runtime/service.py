@@ -13,7 +13,6 @@ from dataclasses import replace
 from math import inf
 
 from devassist.core.errors import DevAssistError, Draining, Superseded
-from devassist.core.event_codec import encode
 from devassist.core.events import CORE_FLAGS
 from devassist.core.scope import SYSTEM, Scope
 from devassist.core.signals import CancelRequested
@@ -61,6 +60,8 @@ class Service:
         self._leases = Leases(clock, bounds.lease_us)
         driver.lease_ends = self._leases.ends
         self._waiters = Waiters()
+        self.ended: Callable[[RunView], None] = lambda _: None
+        """Told of each run that ends here, while it is in memory: who wants it then need not read it back."""
         self._folded: dict[bytes, tuple[int, float]] = {}
         self._faults = Counter[bytes]()
         self._starter = Starter(vault, clock, bounds)
@@ -197,7 +198,9 @@ class Service:
         finally:
             self._tasks.pop(stream, None)
             self._driver.forget(stream)
-            self._waiters.settle(stream, run)
+            view = self._waiters.settle(stream, run)
+            if view is not None and view.state.closed:
+                self.ended(view)
 
     async def _keep(self, run: ActiveRun) -> None:
         """The process ends: what the run has in hand is recorded all the same."""
@@ -270,8 +273,8 @@ class Service:
         lost = await self.heads.renew(SYSTEM, asked, self._clock.now_us() + self._bounds.lease_us)
         self._leases.renewed(asked, lost, ends)
         for stream in lost:
-            self._leases.drop(stream)
-            self._driver.abandon(stream)
+            if self._leases.drop(stream) is not None:  # else it was let go of meanwhile: nothing is done under it
+                self._driver.abandon(stream)
 
     async def _watch(self) -> None:
         """A lease that could not be renewed in time: nothing more is done under it."""
@@ -294,14 +297,6 @@ class Service:
             if self._draining:
                 raise Draining("the service is shutting down; the run goes on after the restart, ask for it by its id")
 
-    def recent(self, stream: bytes) -> RunView | None:
-        """A run that ended here a moment ago, as it was driven: spares followers the reading."""
-        return self._waiters.recent(stream)
-
-    def forget(self, domain: bytes) -> None:
-        """An erased domain's runs are not kept in memory either."""
-        self._waiters.forget(domain)
-
     async def view(self, scope: Scope, stream: bytes) -> RunView:
         """The run as the journal has it now. Raises RunNotFound, also for a run that the caller may not see."""
         head = await own_head(self.heads, self.vault, scope, stream)
@@ -316,7 +311,7 @@ class Service:
         actor = await self.vault.domain(scope, "user", scope.actor)
         event = CancelRequested(f"cancel:{actor.hex()}", actor.hex())
         now = self._clock.now_us()
-        seq = await self.journal.signal(scope, stream, event.signal_id, Body(event.kind, encode(event)), now)
+        seq = await self.journal.signal(scope, stream, event.signal_id, Body.of(event), now)
         if seq is None:
             return False
         self._driver.interrupt(stream)

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 from devassist.ports.agents import AgentCatalog
 from devassist.ports.audit import Auditor
+from devassist.ports.curation import Curator
 from devassist.ports.decision_log import DecisionLog
 from devassist.ports.journal import Heads, Journal
-from devassist.ports.knowledge import PolicyLibrary
+from devassist.ports.knowledge_store import KnowledgeStore
+from devassist.ports.library import Library
 from devassist.ports.metrics import Metrics
+from devassist.ports.rerun import Reruns
 from devassist.ports.sandbox import SandboxChoice
 from devassist.ports.tools import ToolBox
 from devassist.ports.vault import Vault
@@ -28,7 +31,9 @@ class Services:
     intake: Intake
     catalog: AgentCatalog
     tools: ToolBox
-    library: PolicyLibrary
+    library: Library
+    curator: Curator
+    reruns: Reruns
     journal: Journal
     heads: Heads
     vault: Vault
@@ -40,3 +45,4 @@ class Services:
     sandbox: SandboxChoice
     model: str
     close: Callable[[], Awaitable[None]]
+    knowledge: KnowledgeStore | None = None

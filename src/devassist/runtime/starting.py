@@ -8,15 +8,14 @@ from typing import Literal
 
 from devassist.core.codec import b64, sound, unb64
 from devassist.core.definition import Definition, Request
-from devassist.core.event_codec import encode
-from devassist.core.events import RETRY_2, RunStarted
+from devassist.core.events import CITE_1, RETRY_2, RETRY_3, RunStarted
 from devassist.core.ids import uuid7
 from devassist.core.scope import Scope
 from devassist.ports.clock import Clock
 from devassist.ports.journal import Body, NewRun
 from devassist.ports.vault import PUBLIC, Payload, Vault
 
-FLAGS = (RETRY_2,)
+FLAGS = (RETRY_2, RETRY_3, CITE_1)
 """What runs begin under now."""
 
 
@@ -95,7 +94,7 @@ class Starter:
         )  # fmt: skip
         texts = {event.definition: text, event.request: request_text, event.message: message_text}
         run = NewRun(
-            stream, scope.tenant, actor, conversation, stream, Body(event.kind, encode(event), event), now,
+            stream, scope.tenant, actor, conversation, stream, Body.of(event), now,
             payloads=(definition, request, message), idem=unb64(event.idem) if event.idem else None,
             digest=event.digest, flags=",".join(FLAGS), lease_until=now + self._bounds.lease_us, busy=self._bounds.busy,
             max_open=self._bounds.max_open, fresh=start.conversation is None,

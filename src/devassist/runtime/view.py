@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from devassist.core.errors import JournalCorrupt, PayloadErased, RunNotFound
-from devassist.core.event_codec import decode, refs
+from devassist.core.errors import PayloadErased, RunNotFound
+from devassist.core.event_codec import refs
 from devassist.core.events import Event
 from devassist.core.run_state import RunState
 from devassist.core.scope import Scope
@@ -39,14 +37,7 @@ class RunView:
 
 def decoded(records: Iterable[Record]) -> list[Placed]:
     """Raises UnknownEventKind or JournalCorrupt."""
-    return [(r.event or decode(_json(r)), r.seq, r.at) for r in records]
-
-
-def _json(record: Record) -> Any:
-    try:
-        return json.loads(record.body)
-    except ValueError:
-        raise JournalCorrupt(f"events(stream={record.stream.hex()}, seq={record.seq}).body is no JSON") from None
+    return [(r.event or r.decoded(), r.seq, r.at) for r in records]
 
 
 async def texts_of(journal: Journal, scope: Scope, stream: bytes, placed: Iterable[Placed]) -> dict[str, str]:

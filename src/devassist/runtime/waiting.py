@@ -1,16 +1,12 @@
-"""Who waits in this process for a run to end, and the runs that ended here a moment ago."""
+"""Who waits in this process for a run to end."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 
 from devassist.core.states import State
 from devassist.runtime.run import ActiveRun
 from devassist.runtime.view import RunView
-
-RECENT = 128
-"""Ended runs that are kept in memory for followers."""
 
 
 class Waiters:
@@ -18,7 +14,6 @@ class Waiters:
 
     def __init__(self) -> None:
         self._waiting: dict[bytes, list[asyncio.Future[RunView | None]]] = {}
-        self._ended: OrderedDict[bytes, RunView] = OrderedDict()
 
     async def next(self, stream: bytes, timeout_s: float | None) -> RunView | None:
         """The run once it is closed or waits for a person; None when it is time to look at the journal again."""
@@ -36,30 +31,18 @@ class Waiters:
             if left:
                 self._waiting[stream] = left
 
-    def settle(self, stream: bytes, run: ActiveRun | None) -> None:
-        """The run is not driven here any more: hand it over if it is closed or waits for a person, by what is in the
-        journal; if it is not, who waits looks again."""
+    def settle(self, stream: bytes, run: ActiveRun | None) -> RunView | None:
+        """The run is not driven here any more: hand it over, and return it, if it is closed or waits for a person, by
+        what is in the journal; if it is not, who waits looks again."""
         view: RunView | None = None
         if run is not None and (run.confirmed.closed or run.confirmed.state is State.AWAIT_APPROVAL):
             view = RunView(stream, run.confirmed, run.placed, run.texts)
-            if run.confirmed.closed:
-                self._ended[stream] = view
-                if len(self._ended) > RECENT:
-                    self._ended.popitem(last=False)
         for waiter in self._waiting.pop(stream, ()):
             if not waiter.done():
                 waiter.set_result(view)
+        return view
 
     def let_go(self) -> None:
         """Wake everyone who waits."""
         for stream in list(self._waiting):
             self.settle(stream, None)
-
-    def recent(self, stream: bytes) -> RunView | None:
-        """A run that ended here a moment ago, as it was driven."""
-        return self._ended.get(stream)
-
-    def forget(self, domain: bytes) -> None:
-        """An erased domain's runs are not kept."""
-        for stream in [s for s, view in self._ended.items() if view.state.started.domain == domain.hex()]:
-            del self._ended[stream]

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from devassist.core.errors import SandboxUnavailable
@@ -18,24 +17,25 @@ from devassist.sandbox.fairness import Bounds, Gate
 from devassist.sandbox.home import LABEL, OWNER, Home
 from devassist.sandbox.policy import CANNOT, Policy, container
 from devassist.sandbox.pool import Pool
+from devassist.sandbox.probe import unknown_runtime
 from devassist.sandbox.slot import Slot, SlotLost
 from devassist.sandbox.stats import Counts
 
 log = logging.getLogger(__name__)
 
 SOCKET = Path("/var/run/docker.sock")
-GVISOR = "runsc"
+PROOF_S = 20.0
+"""A container that has not run a small program by then is none to be used."""
 _TRIES = 3
 _KILLED = -9
-_PROOF_S = 20.0
 
 
 class DockerSandbox:
     """One-shot containers of ``image``, ``pool_size`` of them kept ready.
 
     ``work_dir`` holds the programs on their way in and must have the same path for the engine; several processes may
-    share one. ``gvisor``: None uses the runtime ``runsc`` where the engine has it and it works, True insists on it.
-    Raises ConfigInvalid for a policy that cannot be kept.
+    share one. A runtime that the policy names is tried for ``proof_s`` when the sandbox is opened. Raises ConfigInvalid
+    for a policy that cannot be kept.
     """
 
     def __init__(
@@ -47,18 +47,19 @@ class DockerSandbox:
         pool_size: int = 2,
         bounds: Bounds | None = None,
         socket: Path = SOCKET,
-        gvisor: bool | None = False,
+        proof_s: float = PROOF_S,
     ) -> None:
         self._policy: Policy = policy or Policy()
         self._policy.check(socket, work_dir)
         self._bounds = bounds or Bounds()
         self._name = image
         self._image = ""
-        self._gvisor = gvisor
+        self._proof_s = proof_s
         self._home = Home(work_dir)
         self._engine = Engine(socket)
         self._gate = Gate(self._bounds)
         self.counts = Counts()
+        self.doing = ""
         self._pool_size = pool_size
         self._pool = self._new_pool()
         self._is_open = False
@@ -82,7 +83,6 @@ class DockerSandbox:
             self._image = await self._find_image()
             self._home.claim()
             await self._sweep()
-            await self._choose_runtime()
             await self._prove()
         except EngineError as error:
             await self.close()
@@ -205,29 +205,26 @@ class DockerSandbox:
         for name in await self._engine.containers(OWNER, owner):
             await self._engine.remove(name)
 
-    async def _choose_runtime(self) -> None:
-        """gVisor where it is wanted, there, and working: on some machines it starts and never comes to anything."""
-        if self._gvisor is False:
-            return
-        plain, fault = self._policy, "the engine does not know it"
-        if GVISOR in await self._engine.runtimes():
-            self._policy = replace(plain, runtime=GVISOR)
-            try:
-                async with asyncio.timeout(_PROOF_S):
-                    await self._prove()
-            except (SandboxUnavailable, TimeoutError) as error:
-                fault = str(error) or f"nothing came of a program within {_PROOF_S:.0f} s"
-            else:
-                return
-        if self._gvisor:
-            raise SandboxUnavailable(f"The runtime {GVISOR} cannot be used: {fault}")
-        log.info("gVisor is not used", extra={"fault": fault})
-        self._policy = plain
-
     async def _prove(self) -> None:
-        found = await self._execute(Program(proof.PROGRAM, _PROOF_S))
-        if fault := proof.fault(found, self._policy):
+        """See that a program is run as it should be. Raises SandboxUnavailable.
+
+        Of another runtime than the engine's own it is not taken for granted that anything comes of a container: gVisor
+        starts on some machines and then computes for ever, so that it is killed when its time is over.
+        """
+        runtime = self._policy.runtime
+        if runtime and runtime not in (known := await self._engine.runtimes()):
+            raise SandboxUnavailable(unknown_runtime(runtime, known))
+        try:
+            async with asyncio.timeout(self._proof_s if runtime else None):
+                found = await self._execute(Program(proof.PROGRAM, self._proof_s))
+        except TimeoutError:
             raise SandboxUnavailable(
-                f"A sandbox was tried, and {fault}. Programs come from {self._home.base}: the engine must see that "
+                f"The runtime {runtime} cannot be used: nothing came of a small program within {self._proof_s:g} s. "
+                "Without SANDBOX_RUNTIME the engine's own runtime is used"
+            ) from None
+        if fault := proof.fault(found, self._policy):
+            by = f" under the runtime {runtime}" if runtime else ""
+            raise SandboxUnavailable(
+                f"A sandbox was tried{by}, and {fault}. Programs come from {self._home.base}: the engine must see that "
                 "directory under this very path"
             )

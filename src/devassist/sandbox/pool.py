@@ -1,7 +1,8 @@
 """Containers kept ready. Each is used once and replaced; when none is ready, one is made on the spot.
 
-Replacing costs as much as making one on the spot: the pool saves callers the wait, it makes the machine no faster. So
-few are made ahead at a time, and none while a caller waits for one.
+Replacing costs more than making one on the spot, for what is made ahead also loads what programs usually import: the
+pool saves callers the wait, it makes the machine no faster. So nothing is made ahead while callers wait, nor in the
+moments after; and whoever waits gets the first container that is finished, whatever it was begun for.
 """
 
 from __future__ import annotations
@@ -21,12 +22,16 @@ from devassist.sandbox.stats import Counts
 log = logging.getLogger(__name__)
 _AGAIN_S = (0.0, 0.2, 1.0, 3.0)
 _BACK_OFF_S = (0.5, 30.0)
+QUIET_S = 0.25
+"""So long nobody has to have waited before containers are made ahead."""
 CLOSE_S = 60.0
+_CLOSED = "The sandbox is closed"
 
 
 class Pool:
-    """``make`` gives an unbooted Slot, ``boot`` boots it (True: as a warm one). ``backlog`` bounds the containers that
-    wait for their removal: above it callers wait."""
+    """``make`` gives an unbooted Slot, ``boot`` boots it (True: ahead of its program). ``size`` of them are kept ready,
+    at most ``builders`` being made ahead at a time. ``backlog`` bounds the containers that wait for their removal:
+    above it callers wait."""
 
     def __init__(
         self,
@@ -44,21 +49,22 @@ class Pool:
         self._size = size
         self._builders = builders
         self._backlog = backlog
+        self._started = False
         self._ready: deque[Slot] = deque()
-        self._ahead = 0  # being made ahead
-        self._waited_for = 0  # being made for a caller
-        self._short = asyncio.Event()
-        self._over = asyncio.Event()
+        self._waiting: deque[asyncio.Future[Slot]] = deque()
+        self._making: set[asyncio.Task[None]] = set()
+        self._quiet_at = 0.0  # when containers may be made ahead
+        self._pause = _BACK_OFF_S[0]
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing = False
         self._out: set[Slot] = set()  # with programs
         self._none_out = asyncio.Event()
         self._none_out.set()
-        self._fillers: list[asyncio.Task[None]] = []
-        self._tasks: set[asyncio.Task[Any]] = set()
         self._removals: set[asyncio.Task[None]] = set()
 
     @property
     def closing(self) -> bool:
-        return self._over.is_set()
+        return self._closing
 
     @property
     def warm(self) -> int:
@@ -66,24 +72,26 @@ class Pool:
 
     def start(self) -> None:
         """Begin to fill."""
-        self._fillers = [asyncio.create_task(self._fill()) for _ in range(min(self._builders, self._size))]
+        self._started = True
         self._look()
 
     async def take(self) -> Slot:
         """A container for one program; ``dispose`` it afterwards. Raises SandboxUnavailable."""
         while len(self._removals) >= self._backlog:
             await asyncio.wait(self._removals, return_when=asyncio.FIRST_COMPLETED)
-        slot = self._warm()
+        if self._closing:
+            raise SandboxUnavailable(_CLOSED)
+        slot = self._pop()
         if slot is None:
             self._counts.cold += 1
-            slot = await self._cold()
+            slot = await self._next()
         else:
             self._counts.warm += 1
         self._out.add(slot)
         self._none_out.clear()
         return slot
 
-    def _warm(self) -> Slot | None:
+    def _pop(self) -> Slot | None:
         while self._ready:
             slot = self._ready.popleft()
             self._look()
@@ -92,41 +100,87 @@ class Pool:
             self.dispose(slot)  # the engine was restarted, say
         return None
 
-    async def _cold(self) -> Slot:
-        # A task of its own: a call to the engine that is broken off in the middle may still make a container.
-        self._waited_for += 1
+    async def _next(self) -> Slot:
+        """The next one that is finished. Who stops waiting leaves it to others: a call to the engine is never broken
+        off in the middle, which may still make a container."""
+        turn: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
         self._look()
-        task = asyncio.create_task(self._build(warm=False))
-        self._tasks.add(task)
-        task.add_done_callback(self._built)
         try:
-            return await asyncio.shield(task)
+            return await asyncio.shield(turn)  # so that only `_built` and `_failed` settle it
         except asyncio.CancelledError:
-            task.add_done_callback(self._unwanted)
+            if turn.done() and turn.exception() is None:
+                self._built(turn.result())
+            elif not turn.done():
+                self._waiting.remove(turn)
+                self._look()
             raise
 
-    def _built(self, task: asyncio.Task[Slot]) -> None:
-        self._tasks.discard(task)
-        self._waited_for -= 1
+    def _look(self) -> None:
+        """Begin what there is to be made now, or come again when it may be."""
+        while len(self._making) < len(self._waiting):
+            self._begin(ahead=False)
+        if self._waiting or self._closing or not self._started:
+            return
+        loop = asyncio.get_running_loop()
+        while len(self._making) < min(self._size - len(self._ready), self._builders):
+            if loop.time() < self._quiet_at:
+                self._timer = self._timer or loop.call_at(self._quiet_at, self._again)
+                return
+            self._begin(ahead=True)
+
+    def _again(self) -> None:
+        self._timer = None
         self._look()
 
-    def _unwanted(self, task: asyncio.Task[Slot]) -> None:
-        if not task.cancelled() and task.exception() is None:
-            self.dispose(task.result())
+    def _rest(self, seconds: float) -> None:
+        self._quiet_at = max(self._quiet_at, asyncio.get_running_loop().time() + seconds)
 
-    async def _build(self, *, warm: bool) -> Slot:
-        if self.closing:
-            raise SandboxUnavailable("The sandbox is closed")
+    def _begin(self, *, ahead: bool) -> None:
+        task = asyncio.create_task(self._build(ahead=ahead))
+        self._making.add(task)
+
+        def over(_: asyncio.Task[None]) -> None:
+            self._making.discard(task)
+            self._look()
+
+        task.add_done_callback(over)
+
+    async def _build(self, *, ahead: bool) -> None:
         slot = self._make()
         try:
-            await self._boot(slot, warm)
+            await self._boot(slot, ahead)
         except EngineError as error:
             self.dispose(slot)
-            raise SandboxUnavailable(f"The Docker engine could not make a sandbox: {error.message}") from None
+            self._failed(f"The Docker engine could not make a sandbox: {error.message}")
+        except SandboxUnavailable as error:
+            self.dispose(slot)
+            self._failed(error.detail)
         except BaseException:
             self.dispose(slot)
             raise
-        return slot
+        else:
+            self._pause = _BACK_OFF_S[0]
+            self._built(slot)
+
+    def _built(self, slot: Slot) -> None:
+        """Whoever waits longest gets it, else it is kept."""
+        if self._waiting:
+            self._rest(QUIET_S)
+            self._waiting.popleft().set_result(slot)
+        elif self._closing or len(self._ready) >= self._size:
+            self.dispose(slot)
+        else:
+            self._ready.append(slot)
+
+    def _failed(self, fault: str) -> None:
+        """Whoever waits longest is told; where nobody does, it is tried again after a while."""
+        if self._waiting:
+            self._waiting.popleft().set_exception(SandboxUnavailable(fault))
+        else:
+            log.warning("A sandbox could not be made ahead", extra={"fault": fault})
+        self._rest(self._pause)
+        self._pause = min(self._pause * 2, _BACK_OFF_S[1])
 
     def dispose(self, slot: Slot) -> asyncio.Task[None]:
         """Remove a container, in the background; everything in it is killed."""
@@ -152,48 +206,19 @@ class Pool:
         self._counts.leaks += 1
         log.error("A sandbox could not be removed; the next start will try again", extra={"fault": fault})
 
-    def _look(self) -> None:
-        """Wake the fillers when there is something to do for them."""
-        short = len(self._ready) + self._ahead < self._size and not self._waited_for
-        if short or self.closing:
-            self._short.set()
-        else:
-            self._short.clear()
-
-    async def _fill(self) -> None:
-        pause, most = _BACK_OFF_S
-        while True:
-            await self._short.wait()
-            if self.closing:
-                return
-            self._ahead += 1
-            self._look()
-            try:
-                slot = await self._build(warm=True)
-            except SandboxUnavailable as error:
-                log.warning("A sandbox could not be made ahead", extra={"fault": error.detail})
-                await self._rest(pause)
-                pause = min(pause * 2, most)
-            else:
-                self._ready.append(slot)
-                pause = _BACK_OFF_S[0]
-            finally:
-                self._ahead -= 1
-                self._look()
-
-    async def _rest(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._over.wait(), seconds)
-
     async def close(self) -> None:
         """End what runs, let what is being made be finished, and remove everything. Idempotent."""
-        self._over.set()
-        self._look()
+        self._closing = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._waiting:
+            self._waiting.popleft().set_exception(SandboxUnavailable(_CLOSED))
         for slot in self._out:
             slot.close()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._none_out.wait(), CLOSE_S)
-        making = {*self._fillers, *self._tasks}
+        making: set[asyncio.Task[Any]] = set(self._making)
         if making:
             await asyncio.wait(making, timeout=CLOSE_S)
         while self._ready:

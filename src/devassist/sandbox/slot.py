@@ -19,6 +19,7 @@ BOOT_S = 60.0
 GRACE_S = 1.5
 """The supervisor ends a program on time; one that is still there so much later is ended from outside."""
 _STOP_S = 10.0
+_END_S = 1.0
 
 
 class SlotLost(Exception):
@@ -127,12 +128,25 @@ class Slot:
         return False
 
     def close(self) -> None:
-        """End the connection: what still runs is killed by its supervisor."""
-        if self._attached is not None:
-            self._attached.close()
+        """End the connection: what still runs is killed by its supervisor. One that has said its last is left alone."""
+        if not self.frames.ended:
+            self._hang_up()
 
     async def remove(self) -> None:
         """Kill and remove. Raises EngineError and SandboxUnavailable when that failed."""
-        self.close()
+        if self.frames.ended:
+            await self._end()
+        self._hang_up()
         await self._engine.remove(self.name)
         self._home.drop(self.name)
+
+    async def _end(self) -> None:
+        """Let a container that is done come to its end: one that has to be killed costs the engine a process more."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_S):
+                while self._attached is not None and await self._attached.read():
+                    pass
+
+    def _hang_up(self) -> None:
+        if self._attached is not None:
+            self._attached.close()

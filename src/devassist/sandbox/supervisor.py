@@ -9,27 +9,29 @@ package, and it has to run on whatever Python 3.9 or newer the image has. What p
 
 The program cannot know the nonce: its process was forked before the nonce arrived, and the supervisor's memory and
 files are closed to it. When stdin ends, whoever asked is gone, and everything is killed.
+
+Callers wait for what is loaded here, so that is only what is built into the interpreter: the friendlier modules over it
+(signal, threading, ctypes, contextlib, types) would take half as long again as starting Python.
 """
 
 from __future__ import annotations
 
+import _ctypes
+import _thread
 import atexit
 import builtins
-import contextlib
-import ctypes
 import gc
-import importlib
 import os
 import select
-import signal
 import sys
-import threading
 import time
-import types
 
-TYPE_CHECKING = False  # typing itself is slow to load, and callers wait for that
+TYPE_CHECKING = False  # as slow to load as those
 if TYPE_CHECKING:
+    import signal as _signal
     from typing import Any, NoReturn
+else:
+    import _signal
 
 CODE = "/code/main.py"
 MARK = b"\0\x1e"
@@ -41,14 +43,27 @@ PRELOADED = (
 """What programs usually import, loaded where time allows it: before a program comes."""
 
 
+class _Despite:
+    """contextlib.suppress, which is slow to load."""
+
+    def __init__(self, *kinds: type[BaseException]) -> None:
+        self._kinds = kinds
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> bool:
+        return kind is not None and issubclass(kind, self._kinds)
+
+
 def main() -> NoReturn:
     # A process 1 does not get signals from within that it has no handler for: SIGINT too must have none.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     if "warm" in sys.argv[1:]:
         for name in PRELOADED.split():
-            with contextlib.suppress(ImportError):
-                importlib.import_module(name)
-    gc.collect()
+            with _Despite(ImportError):
+                __import__(name)
+        gc.collect()
     gc.freeze()
     go, start = os.pipe()
     child = os.fork()
@@ -60,12 +75,12 @@ def main() -> NoReturn:
     _write(1, MARK + b"ready\n")
     nonce, seconds = _order()
     expired: list[bool] = []
-    threading.Thread(target=_watch, args=(float(seconds), expired), daemon=True).start()
+    _thread.start_new_thread(_watch, (float(seconds), expired))
     begun = time.monotonic()
     os.write(start, b"!")
     status = _reap(child)
     elapsed = time.monotonic() - begun
-    timed_out = bool(expired) and status == -signal.SIGKILL
+    timed_out = bool(expired) and status == -_signal.SIGKILL
     _kill_rest()
     trailer = MARK + b"%s %d %d %d %d\n" % (nonce, status, elapsed * 1e6, timed_out, _oom_kills())
     for stream in (1, 2):
@@ -87,8 +102,9 @@ def _order() -> tuple[bytes, bytes]:
 
 def _close_to_others() -> None:
     """Make memory and files of this process unreadable to its siblings of the same user (PR_SET_DUMPABLE)."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(4, 0, 0, 0, 0) != 0 or libc.prctl(3, 0, 0, 0, 0) != 0:
+    here = _ctypes.dlopen(None, 0)  # pyright: ignore[reportArgumentType] # what this process has loaded itself
+    prctl = _ctypes.dlsym(here, "prctl")
+    if _ctypes.call_function(prctl, (4, 0, 0, 0, 0)) != 0 or _ctypes.call_function(prctl, (3, 0, 0, 0, 0)) != 0:
         os._exit(70)
 
 
@@ -99,8 +115,8 @@ def _watch(seconds: float, expired: list[bool]) -> NoReturn:
     if not poll.poll(seconds * 1000):
         expired.append(True)
     while True:
-        with contextlib.suppress(OSError):
-            os.kill(-1, signal.SIGKILL)
+        with _Despite(OSError):
+            os.kill(-1, _signal.SIGKILL)
         time.sleep(0.02)
 
 
@@ -115,8 +131,8 @@ def _reap(child: int) -> int:
 def _kill_rest() -> None:
     """End with nobody left who could write: as process 1 this one is spared by kill(-1)."""
     while True:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)
+        with _Despite(ProcessLookupError):
+            os.kill(-1, _signal.SIGKILL)
         try:
             os.waitpid(-1, 0)
         except ChildProcessError:
@@ -126,7 +142,7 @@ def _kill_rest() -> None:
 def _oom_kills() -> int:
     """How many of the container's processes were killed for memory, by either version of cgroups."""
     for path in ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"):
-        with contextlib.suppress(OSError), open(path) as file:
+        with _Despite(OSError), open(path) as file:
             for line in file:
                 if line.startswith("oom_kill "):
                     return int(line.split()[1])
@@ -135,7 +151,7 @@ def _oom_kills() -> int:
 
 def _write(stream: int, data: bytes) -> None:
     """All of it, also where the program made the pipe non-blocking; in vain where nobody reads any more."""
-    with contextlib.suppress(OSError):
+    with _Despite(OSError):
         os.set_blocking(stream, True)
         while data:
             data = data[os.write(stream, data) :]
@@ -146,14 +162,14 @@ def _be_program(go: int) -> NoReturn:
     null = os.open("/dev/null", os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+    with _Despite(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")  # for the kernel to take the program, and not the one who can tell
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     sys.argv[:] = [CODE]
     sys.path.insert(0, "/code")
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr] # a killed program has shown what it printed
-    module = types.ModuleType("__main__")
+    module = type(sys)("__main__")
     module.__dict__.update(__file__=CODE, __builtins__=builtins)
     sys.modules["__main__"] = module
     if not os.read(go, 1):
@@ -172,7 +188,8 @@ def _run(names: dict[str, Any]) -> int:
     except BaseException as error:  # noqa: BLE001 # SystemExit and KeyboardInterrupt end a program too
         code = _report(error)
     try:
-        threading._shutdown()  # type: ignore[attr-defined] # waits for the program's threads, as the interpreter does
+        if threading := sys.modules.get("threading"):
+            threading._shutdown()  # waits for the program's threads, as the interpreter does
         atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage] # what ends with os._exit has to ask for it
     except BaseException as error:  # noqa: BLE001
         code = _report(error)
@@ -189,11 +206,11 @@ def _report(error: BaseException) -> int:
     if isinstance(error, SystemExit):
         if error.code is None or isinstance(error.code, int):
             return (error.code or 0) & 0xFF
-        with contextlib.suppress(Exception):
+        with _Despite(Exception):
             print(error.code, file=sys.stderr)
         return 1
     trace = error.__traceback__.tb_next if error.__traceback__ else None
-    with contextlib.suppress(BaseException):
+    with _Despite(BaseException):
         sys.excepthook(type(error), error.with_traceback(trace), trace)
     return 1
 

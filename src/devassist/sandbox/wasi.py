@@ -15,7 +15,7 @@ from devassist.ports.sandbox import Execution, Program, SandboxState
 from devassist.sandbox.fairness import Bounds, Gate
 from devassist.sandbox.output import OUTPUT_BYTES
 from devassist.sandbox.stats import Counts
-from devassist.sandbox.wasi_build import Component, Say, component, to_stderr
+from devassist.sandbox.wasi_build import Component, Say, component, is_built, to_stderr
 from devassist.sandbox.wasi_process import Ran, Unloadable, Worker, WorkerLost
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,8 @@ class WasiSandbox:
         if memory < LEAST_MEMORY:
             least = f"{LEAST_MEMORY // MIB}m"
             raise ConfigInvalid(f"SANDBOX_MEMORY_LIMIT is {memory} bytes; allowed without Docker is {least} or more")
-        self._cache, self._memory, self._output, self._say = cache, memory, output, say
+        self._cache, self._memory, self._output, self._told = cache, memory, output, say
+        self.doing = ""
         self._bounds = bounds or Bounds()
         self._gate = Gate(self._bounds)
         self.counts = Counts()
@@ -81,6 +82,10 @@ class WasiSandbox:
                 except BaseException:
                     await self.close()
                     raise
+
+    def _say(self, line: str) -> None:
+        self.doing = line
+        self._told(line)
 
     async def _open(self) -> None:
         self._component = await component(self._cache, self._say)
@@ -142,7 +147,10 @@ class WasiSandbox:
         )
 
     def state(self) -> SandboxState:
-        return SandboxState("wasi", self._image, self._limits, CANNOT, sum(worker.alive for worker in self._idle))
+        image = self._image
+        if self._component is None and not is_built(self._cache):
+            image += " (not built yet: a start builds it in the background, or 'devassist sandbox build' does)"
+        return SandboxState("wasi", image, self._limits, CANNOT, sum(worker.alive for worker in self._idle))
 
     async def close(self) -> None:
         opened, self._component = self._component, None

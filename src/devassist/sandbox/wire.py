@@ -1,7 +1,7 @@
 """What goes over the socket of `devassist sandbox serve`, line by line as JSON: a greeting, one request, one answer.
 
     <- {"devassist_sandbox": 1, "state": {…}, "counts": {…}}      once connected
-    -> {"execute": {"code", "timeout_s", "label", "tenant", "actor"}}
+    -> {"execute": {"code", "timeout_s", "tenant", "actor"}}
     <- {"execution": {…}, "counts": {…}}  or  {"error": "overloaded" | "sandbox_unavailable" | "refused", "detail"}
 
 A connection runs one program; closing it kills the program. There is no other verb.
@@ -47,7 +47,7 @@ def read_request(data: bytes) -> tuple[Scope, Program]:
     asked = _members(_object(data), ("execute",)).get("execute")
     if not isinstance(asked, dict):
         raise Malformed("execute takes an object")
-    wanted = {"code": str, "timeout_s": float, "label": str, "tenant": str, "actor": str}
+    wanted = {"code": str, "timeout_s": float, "tenant": str, "actor": str}
     given = _members(cast("dict[str, Any]", asked), tuple(wanted))
     if isinstance(given["timeout_s"], int) and not isinstance(given["timeout_s"], bool):
         given["timeout_s"] = float(given["timeout_s"])
@@ -56,11 +56,8 @@ def read_request(data: bytes) -> tuple[Scope, Program]:
             raise Malformed(f"{name} is no {kind.__name__}")
     if not 0 < given["timeout_s"] <= MOST_TIMEOUT_S:
         raise Malformed(f"timeout_s is not above 0 and at most {MOST_TIMEOUT_S:.0f}")
-    label = given["label"]
-    if len(label) > 64 or not all(char in "0123456789abcdef" for char in label):
-        raise Malformed("label is no hex text of at most 64 digits")
     scope = Scope(given["tenant"], given["actor"])
-    return scope, Program(given["code"], given["timeout_s"], label)
+    return scope, Program(given["code"], given["timeout_s"])
 
 
 def read_greeting(said: dict[str, Any]) -> tuple[SandboxState, dict[str, int]]:
