@@ -1,7 +1,7 @@
 # Everything runs in .venv, which these targets make and keep up to date (scripts/venv.sh).
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/bash
-.PHONY: help run embedded test lint format lock bench bench-peers bench-embedded bench-sandbox
+.PHONY: help run embedded chroma test lint format lock bench bench-peers bench-embedded bench-sandbox
 
 help: ## these lines
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -11,6 +11,9 @@ run: ## start the service in the foreground (PORT=8001, HOST=0.0.0.0)
 
 embedded: ## install the embedded model (DEVASSIST_AGENT_MODEL=embedded), which is for tests
 	@scripts/venv.sh embedded
+
+chroma: ## install the vector index Chroma (DEVASSIST_VECTORS=chroma)
+	@scripts/venv.sh chroma
 
 test: lint ## lint, then every test (ARGS="-k name" picks some)
 	@.venv/bin/python -m pytest -q $(ARGS)

@@ -37,6 +37,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No setting of the machine, nor one that an earlier test left behind, reaches a test."""
     for name in _settings_of_ours():
         monkeypatch.delenv(name)
+    monkeypatch.setenv("DEVASSIST_EMBEDDER", "none")  # no test makes vectors but those that are about them
 
 
 @pytest.fixture(scope="session")

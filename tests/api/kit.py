@@ -65,9 +65,9 @@ class Live:
         """Run in the service's loop."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(WAIT_S)
 
-    def key(self, user: str, role: Role = "user", expires: int | None = None) -> str:
+    def key(self, user: str, role: Role = "user", expires: int | None = None, sees: tuple[str, ...] = ()) -> str:
         """A new API key of ``user``."""
-        return self.ask(self.services.access.create(OPERATOR, user, role, expires=expires)).token
+        return self.ask(self.services.access.create(OPERATOR, user, role, expires=expires, sees=sees)).token
 
 
 @contextmanager
@@ -214,6 +214,22 @@ async def calling(live: Live, user: str | None = None, key: str | None = None) -
     timeout = aiohttp.ClientTimeout(total=WAIT_S)
     async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session:
         yield Api(live.url, session, user, key)
+
+
+@asynccontextmanager
+async def lifespan(app: Any) -> AsyncIterator[None]:
+    """An application that is up, in this loop and without a network; it is shut down at the end."""
+    to_app: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    said: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    life = asyncio.create_task(app({"type": "lifespan", "state": {}}, to_app.get, said.put))
+    await to_app.put({"type": "lifespan.startup"})
+    assert (await asyncio.wait_for(said.get(), WAIT_S))["type"] == "lifespan.startup.complete"
+    try:
+        yield
+    finally:
+        await to_app.put({"type": "lifespan.shutdown"})
+        assert (await asyncio.wait_for(said.get(), WAIT_S))["type"] == "lifespan.shutdown.complete"
+        await life
 
 
 async def raw(port: int, *pieces: bytes) -> tuple[int, bytes, bytes]:

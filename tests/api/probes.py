@@ -28,10 +28,11 @@ class Probe:
 
 
 def probes(document: dict[str, Any]) -> list[Probe]:
-    """Every operation with an id in its path, but for administrators' ones, which refuse others before they look."""
+    """Every operation with the id of a run or conversation in its path, but for administrators' ones, which refuse
+    others before they look."""
     found: list[Probe] = []
     for path, operations in document["paths"].items():
-        if "{" not in path or path.startswith("/admin/"):
+        if not any(f"{{{name}}}" in path for name in (TRACE, CONVERSATION)) or path.startswith("/admin/"):
             continue
         for verb, operation in operations.items():
             body = BODIES.get((verb.upper(), path))

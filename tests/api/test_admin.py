@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import apsw
 import pytest
 
 from tests.api.fakes import Fakes, call, final
@@ -133,10 +136,33 @@ async def test_times_bound_the_list(admin: Api) -> None:
         assert ids == {row["trace_id"] for row in await listed(admin, query)}
 
 
+async def test_a_page_keeps_to_its_times(admin: Api) -> None:
+    """``before`` goes on after a run and takes no other filter away."""
+    rows = await listed(admin)
+    newest, middle = rows[0]["trace_id"], rows[5]["started_at_ms"]
+    page = (await admin.get(f"/admin/agent-traces?until_ms={middle}&before={newest}")).json["traces"]
+    assert [row["trace_id"] for row in page] == [r["trace_id"] for r in rows if r["started_at_ms"] < middle]
+
+
+async def test_a_run_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    """Its row says what is wrong with it; the others are as they were."""
+    with serving(tmp_path, RULES) as live:
+        async with calling(live) as api:
+            good, bad = [(await api.ask(text))["trace_id"] for text in ("hi", "ho")]
+            with closing(apsw.Connection(str(live.data / "journal.db"))) as journal:
+                for (name,) in journal.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+                    journal.execute(f"DROP TRIGGER {name}")
+                journal.execute("UPDATE events SET body = x'00' WHERE stream = ? AND seq = 0", (bytes.fromhex(bad),))
+            rows = await listed(api)
+    assert [(row["trace_id"], row["message"]) for row in rows] == [(bad, None), (good, "hi")]
+    assert "seq=0" in rows[0]["unreadable"]
+    assert rows[1]["unreadable"] is None
+
+
 @pytest.mark.parametrize(
     "query",
     ["status=odd", "limit=0", "limit=201", "limit=x", "since_ms=-1", "until_ms=" + "9" * 30, "q=", "q=%20",
-     "q=x&before=nonsense", "since_ms=1.5"],
+     "q=x&before=nonsense", "before=nonsense", "since_ms=1.5"],
 )  # fmt: skip
 async def test_what_cannot_be_asked_is_422(admin: Api, query: str) -> None:
     """A wrong filter is named, never guessed at and never a 500."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ RULES: list[dict[str, Any]] = [
     {"match": "^both", "replies": [{"calls": [
         {"id": "a", "name": "wait", "arguments": {"seconds": 600}},
         {"id": "b", "name": "search_docs", "arguments": {"query": "y"}}]}, final("done")]},
-    {"match": "^nap", "replies": [call("nap", seconds=1.0), final("napped")]},
+    {"match": "^nap", "replies": [call("nap"), final("napped")]},
     {"match": "^dig", "replies": [call("dig", query="x"), final("dug")]},
     {"match": "^pay", "replies": [call("pay", "it is due", amount=7), final("paid")]},
     {"replies": [final("hello")]},
@@ -50,11 +49,11 @@ async def begin(api: Api, message: str, until: str) -> tuple[Page, asyncio.Task[
     return page, task
 
 
-async def cancel(api: Api, trace_id: str) -> tuple[dict[str, Any], float]:
-    began = monotonic()
+async def cancel(api: Api, trace_id: str) -> dict[str, Any]:
+    """The run as the answer has it: one that is cancelled there had ended within the seconds that it waits for that."""
     reply = await api.post(f"/runs/{trace_id}/cancel")
     assert reply.status == 200, reply.text
-    return reply.json, monotonic() - began
+    return reply.json
 
 
 def tasks_of(live: Live, trace_id: str) -> list[str]:
@@ -68,9 +67,8 @@ async def test_while_the_model_writes(api: Api, live: Live) -> None:
     """The answer is cut off: no more deltas, status cancelled, and the stream ends with done."""
     page, reading = await begin(api, "write", "delta")
     trace_id = page.meta["trace_id"]
-    run, took = await cancel(api, trace_id)
+    run = await cancel(api, trace_id)
     await reading
-    assert took < 2
     assert (run["status"], run["answer"], run["error"]) == ("cancelled", None, None)
     assert page.end is not None
     assert (page.end["type"], page.end["status"], page.end["answer"]) == ("done", "cancelled", None)
@@ -83,9 +81,8 @@ async def test_while_a_tool_sleeps(api: Api, live: Live) -> None:
     page, reading = await begin(api, "sleep", "step_started")
     await asyncio.to_thread(FAKES.began.wait, 10)
     assert FAKES.sleeping == 1
-    run, took = await cancel(api, page.meta["trace_id"])
+    run = await cancel(api, page.meta["trace_id"])
     await reading
-    assert took < 5
     assert run["status"] == "cancelled"
     assert FAKES.sleeping == 0
     assert tasks_of(live, page.meta["trace_id"]) == []
@@ -98,11 +95,11 @@ async def test_while_a_tool_sleeps(api: Api, live: Live) -> None:
 async def test_while_a_tool_blocks_a_thread(api: Api, live: Live) -> None:
     """A handler that cannot be interrupted does not hold the run up, and what it returns later goes nowhere."""
     page, reading = await begin(api, "nap", "step_started")
-    run, took = await cancel(api, page.meta["trace_id"])
+    run = await cancel(api, page.meta["trace_id"])
     await reading
-    assert took < 0.9
-    assert (run["status"], run["usage"]["model_calls"]) == ("cancelled", 1)
-    await asyncio.sleep(1.1)
+    assert (run["status"], run["usage"]["model_calls"], FAKES.woke.is_set()) == ("cancelled", 1, False)
+    FAKES.awake.set()
+    assert await asyncio.to_thread(FAKES.woke.wait, 10)
     assert (await api.get(f"/runs/{run['trace_id']}")).json == run
     assert tasks_of(live, run["trace_id"]) == []
 
@@ -111,9 +108,8 @@ async def test_while_a_search_runs_in_a_thread_pool(api: Api, live: Live) -> Non
     """The thread ends too, the stream ends with done, and a second cancel changes nothing (C10)."""
     page, reading = await begin(api, "dig", "step_started")
     assert await asyncio.to_thread(FAKES.digging.wait, 10)
-    run, took = await cancel(api, page.meta["trace_id"])
+    run = await cancel(api, page.meta["trace_id"])
     await reading
-    assert took < 5
     assert page.end is not None
     assert (page.end["type"], page.end["status"], run["status"]) == ("done", "cancelled", "cancelled")
     assert (run["usage"]["model_calls"], tasks_of(live, run["trace_id"])) == (1, [])
@@ -121,7 +117,7 @@ async def test_while_a_search_runs_in_a_thread_pool(api: Api, live: Live) -> Non
         while FAKES.digging.is_set():
             await asyncio.sleep(0.01)
     dug = FAKES.dug
-    again, _ = await cancel(api, run["trace_id"])
+    again = await cancel(api, run["trace_id"])
     await asyncio.sleep(0.05)
     assert (again, FAKES.dug) == (run, dug)
 
@@ -129,7 +125,7 @@ async def test_while_a_search_runs_in_a_thread_pool(api: Api, live: Live) -> Non
 async def test_a_call_that_had_not_begun_is_no_doubt(api: Api) -> None:
     """Of two calls the second was never made, and says so."""
     page, reading = await begin(api, "both", "step_started")
-    run, _ = await cancel(api, page.meta["trace_id"])
+    run = await cancel(api, page.meta["trace_id"])
     await reading
     assert [(s["tool_name"], s["in_doubt"]) for s in run["steps"]] == [("wait", True), ("search_docs", False)]
     assert all(step["error"] for step in run["steps"])
@@ -155,10 +151,10 @@ async def test_a_second_cancel_changes_nothing(api: Api) -> None:
     trace_id = page.meta["trace_id"]
     first, second = await asyncio.gather(cancel(api, trace_id), cancel(api, trace_id))
     await reading
-    assert first[0] == second[0]
+    assert first == second
     events = (await api.get(f"/admin/agent-traces/{trace_id}")).json["events"]
-    third, _ = await cancel(api, trace_id)
-    assert third == first[0]
+    third = await cancel(api, trace_id)
+    assert third == first
     assert (await api.get(f"/admin/agent-traces/{trace_id}")).json["events"] == events
     assert [event["kind"] for event in events].count("cancel_requested") == 1
 
@@ -166,7 +162,7 @@ async def test_a_second_cancel_changes_nothing(api: Api) -> None:
 async def test_a_run_that_ended_keeps_its_answer(api: Api) -> None:
     """Cancelling too late leaves success a success."""
     answer = await api.ask("hi")
-    run, _ = await cancel(api, answer["trace_id"])
+    run = await cancel(api, answer["trace_id"])
     assert run == answer
 
 
@@ -179,9 +175,8 @@ async def test_a_waiting_message_can_be_withdrawn(api: Api) -> None:
     rows: list[Any] = []
     while len(rows) < 2:
         rows = (await api.get("/admin/agent-traces?conversation_id=queue")).json["traces"]
-    run, took = await cancel(api, rows[0]["trace_id"])
+    run = await cancel(api, rows[0]["trace_id"])
     assert (run["status"], run["usage"]["model_calls"]) == ("cancelled", 0)
-    assert took < 2
     assert await second == run
     assert (await api.get(f"/runs/{rows[1]['trace_id']}")).json["status"] == "running"
     await cancel(api, rows[1]["trace_id"])
@@ -209,9 +204,8 @@ async def test_while_it_waits_for_a_person(api: Api, live: Live) -> None:
 
     following = asyncio.create_task(follow())
     await reading.wait()
-    run, took = await cancel(api, answer["trace_id"])
+    run = await cancel(api, answer["trace_id"])
     await following
-    assert took < 5
     assert (run["status"], run["pending"]) == ("cancelled", [])
     assert ("pay", {"amount": 7}) not in FAKES.calls
     assert page.status is not None

@@ -77,6 +77,9 @@ ROUTES: list[tuple[dict[str, Any], str, str]] = [
     ({"message": POLICY, "use_agent": False}, "chat", "chat"),
     ({"message": "写代码", "use_agent": False}, "chat", "chat"),
     ({"message": POLICY, "use_rag": False}, "agent", "policy"),
+    ({"message": POLICY, "use_rag": True}, "rag", "rag"),
+    ({"message": POLICY, "collection_name": "policies"}, "rag", "rag"),
+    ({"message": "你好", "agent": "rag"}, "rag", "rag"),
     ({"message": "```\nx\n```", "agent": "policy"}, "agent", "policy"),
 ]
 
@@ -87,7 +90,7 @@ async def test_routing_says_where_and_why(api: Api, body: dict[str, Any], route:
     meta = (await api.post("/chat", body)).json["meta"]
     assert (meta["route"], meta["agent_name"]) == (route, agent), meta["route_reason"]
     assert meta["agent"] is (route == "agent")
-    assert meta["rag"] is False
+    assert meta["rag"] is (route == "rag")
     assert len(meta["route_reason"]) > 5
 
 
@@ -109,8 +112,9 @@ async def test_plain_chat_without_a_model_says_what_it_can_do(api: Api) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [
-        ({"use_rag": True}, 404, "collection_not_found"),
         ({"collection_name": "handbook"}, 404, "collection_not_found"),
+        ({"use_rag": True, "collection_name": "handbook"}, 404, "collection_not_found"),
+        ({"collection_name": "agent_memory"}, 404, "collection_not_found"),
         ({"agent": "nobody"}, 404, "agent_not_found"),
         ({"agent": ""}, 404, "agent_not_found"),
         ({"tools": ["no_such_tool"]}, 404, "tool_not_found"),

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -32,6 +31,9 @@ print("5 passed")
 STREAMS = "import sys\nprint('出', '\\u0041`` ')\nprint('err', file=sys.stderr)\nsys.exit(3)"
 BLOCKED = "n = len(().__class__.__bases__[0].__subclasses__())\nprint(n)"
 FOREVER = "import time\nprint('start', flush=True)\nwhile True: time.sleep(0.05)"
+SANDBOX_S = 60
+"""The time that a program has."""
+SANDBOX = {"sandbox_pool_size": "0", "sandbox_timeout": str(SANDBOX_S)}
 RUN: dict[str, Any] = {"tools": ["execute_code"]}
 RULES: list[dict[str, Any]] = [
     {"match": "binary search", "replies": [call("execute_code", "write it", code=SEARCH), final("It works.")]},
@@ -45,14 +47,16 @@ RULES: list[dict[str, Any]] = [
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory, in_ci: bool) -> Iterator[Live]:
     asyncio.run(require_engine(in_ci))
-    with serving(tmp_path_factory.mktemp("programs"), RULES, sandbox_pool_size="0", sandbox_timeout="30") as made:
+    with serving(
+        tmp_path_factory.mktemp("programs"), RULES, sandbox_pool_size="0", sandbox_timeout=str(SANDBOX_S)
+    ) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def without_model(tmp_path_factory: pytest.TempPathFactory, in_ci: bool) -> Iterator[Live]:
     asyncio.run(require_engine(in_ci))
-    with serving(tmp_path_factory.mktemp("planner"), sandbox_pool_size="0", sandbox_timeout="30") as made:
+    with serving(tmp_path_factory.mktemp("planner"), **SANDBOX) as made:
         yield made
 
 
@@ -150,10 +154,8 @@ async def test_a_cancelled_run_leaves_nothing(api: Api, live: Live) -> None:
     task = asyncio.create_task(api.ask(block(FOREVER), **RUN))
     (name,) = await _until_one(live)
     trace_id = (await api.get("/admin/agent-traces?status=running")).json["traces"][0]["trace_id"]
-    began = monotonic()
     await api.post(f"/runs/{trace_id}/cancel")
-    assert await until_left(programs(live), 0, 5) == [], name
-    assert monotonic() - began < 5
+    assert await until_left(programs(live), 0, SANDBOX_S / 2) == [], name
     assert (await task)["status"] == "cancelled"
 
 

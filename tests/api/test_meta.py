@@ -23,6 +23,7 @@ RULES: list[dict[str, Any]] = [
 ]
 PATHS = {
     "/chat", "/agent", "/runs/{trace_id}", "/runs/{trace_id}/events", "/runs/{trace_id}/cancel",
+    "/runs/{trace_id}/citations",
     "/runs/{trace_id}/approvals/{digest}", "/runs/{trace_id}/steps/{step_index}/settle",
     "/runs/{trace_id}/graph.mmd", "/runs/{trace_id}/payloads/{ref}", "/admin/agent-traces",
     "/admin/agent-traces/{trace_id}", "/admin/decision-log", "/conversations", "/conversations/{conversation_id}",

@@ -7,7 +7,6 @@ application in this process: a network would only hide a difference.
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import json
 import os
@@ -25,7 +24,7 @@ from devassist.bootstrap import open_services
 from devassist.config import load
 from devassist.core.ids import time_of, uuid7
 from devassist.runtime.services import Services
-from tests.api.kit import OPERATOR
+from tests.api.kit import OPERATOR, lifespan
 from tests.api.probes import CONVERSATION, TRACE, Probe, probes
 
 PROBES = 1000
@@ -82,17 +81,8 @@ async def opened(data: Path) -> AsyncIterator[Scene]:
     """The application with its lifespan, on a new data directory."""
     settings = load({"data_dir": str(data / "data"), "sandbox_pool_size": "0"}, {})
     app = create_app(settings, lambda: open_services(settings, drive=True))
-    to_app: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-    said: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-    life = asyncio.create_task(app({"type": "lifespan", "state": {}}, to_app.get, said.put))
-    await to_app.put({"type": "lifespan.startup"})
-    assert (await said.get())["type"] == "lifespan.startup.complete"
-    try:
+    async with lifespan(app):
         yield await _scene(app)
-    finally:
-        await to_app.put({"type": "lifespan.shutdown"})
-        assert (await said.get())["type"] == "lifespan.shutdown.complete"
-        await life
 
 
 async def _scene(app: Any) -> Scene:

@@ -135,7 +135,7 @@ async def test_the_owner_and_administrators_are_served(scene: Scene, who: str) -
                 continue
             reply = await send(api, probe, "GET", scene.ids | {"trace_id": scene.runs["done"]})
             assert reply.status in (200, 204), probe.path
-            assert probe.path.endswith(("graph.mmd", "/{ref}")) or "2468" in reply.text
+            assert probe.path.endswith(("graph.mmd", "/{ref}", "/citations")) or "2468" in reply.text
         assert (await api.get("/conversations/anns")).status == (200 if who == "ann" else 404)
         mine = (await api.get("/conversations")).json["conversations"]
         assert any(row["conversation_id"] == "anns" for row in mine) == (who == "ann")

@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,20 +17,22 @@ from devassist.config import load
 from devassist.core.errors import SandboxUnavailable
 from devassist.runtime.services import Services
 from devassist.sandbox.choice import ChosenSandbox
+from tests.api.kit import WAIT_S, lifespan
+from tests.runtime.world import until
 
 
 class Opening(ChosenSandbox):
     """One whose opening takes for ever, or fails."""
 
-    def __init__(self, fault: str = "") -> None:
+    def __init__(self, fault: Exception | None = None) -> None:
         super().__init__([])
         self.events: list[str] = []
         self._why = fault
 
     async def open(self) -> None:
         self.events.append("opening")
-        if self._why:
-            raise SandboxUnavailable(self._why)
+        if self._why is not None:
+            raise self._why
         try:
             await asyncio.Event().wait()
         finally:
@@ -46,42 +47,40 @@ async def started(data: Path, sandbox: Opening, **flags: str) -> AsyncGenerator[
     async def opener() -> Services:
         return replace(await open_services(settings, drive=True), sandbox=sandbox)
 
-    app = create_app(settings, opener)
-    to_app: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-    said: asyncio.Queue[Any] = asyncio.Queue()
-    life = asyncio.create_task(app({"type": "lifespan", "state": {}}, to_app.get, said.put))
-    await to_app.put({"type": "lifespan.startup"})
-    assert (await asyncio.wait_for(said.get(), 30))["type"] == "lifespan.startup.complete"
-    try:
+    async with lifespan(create_app(settings, opener)):
         yield
-    finally:
-        await to_app.put({"type": "lifespan.shutdown"})
-        assert (await asyncio.wait_for(said.get(), 30))["type"] == "lifespan.shutdown.complete"
-        await life
 
 
 async def test_a_start_does_not_wait_for_the_sandbox(tmp_path: Path) -> None:
     """It is up while the sandbox is still being opened, which ends with the service."""
     sandbox = Opening()
     async with started(tmp_path, sandbox):
-        await asyncio.sleep(0.05)
+        await until(lambda: sandbox.events, WAIT_S)
         assert sandbox.events == ["opening"]
     assert sandbox.events == ["opening", "given up"]
 
 
+@pytest.mark.parametrize(
+    ("fault", "said", "traced"),
+    [
+        (SandboxUnavailable("no engine"), "No program can be run now: no engine", False),
+        (OSError("disk full"), "No program can be run now", True),
+    ],
+)
 async def test_a_sandbox_that_cannot_be_opened_is_no_reason_not_to_start(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: Exception, said: str, traced: bool
 ) -> None:
-    """One line in the log says so."""
+    """One line in the log says so, with a traceback where nobody expected the fault."""
     with caplog.at_level(logging.WARNING, "devassist.api.app"):
-        async with started(tmp_path, Opening("no engine")):
-            await asyncio.sleep(0.05)
-    assert [record.getMessage() for record in caplog.records] == ["No program can be run now: no engine"]
+        async with started(tmp_path, Opening(fault)):
+            await until(lambda: caplog.records, WAIT_S)
+    assert [(r.getMessage(), r.exc_info is not None) for r in caplog.records] == [(said, traced)]
 
 
 async def test_who_wants_none_ready_gets_none_opened(tmp_path: Path) -> None:
     """SANDBOX_POOL_SIZE=0: the first program does it."""
     sandbox = Opening()
     async with started(tmp_path, sandbox, sandbox_pool_size="0"):
-        await asyncio.sleep(0.05)
+        for _ in range(10):  # a task would have begun by now
+            await asyncio.sleep(0)
     assert sandbox.events == []

@@ -135,18 +135,25 @@ async def test_readers_that_never_read_cost_little_and_hold_up_nobody(api: Api, 
     trace_id = (await api.ask("flood"))["trace_id"]
     size = len(await (await api.follow(trace_id)).read())
     assert size > 4_000_000
+
+    async def taken() -> float:
+        """Seconds that an answer takes; one alone may be the machine's doing."""
+        took: list[float] = []
+        for _ in range(20):
+            began = monotonic()
+            assert (await api.get(f"/runs/{trace_id}?first_step=119")).status == 200
+            took.append(monotonic() - began)
+        return median(took)
+
+    calm = await taken()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with contextlib.ExitStack() as opened:
         for _ in range(40):
             reader = opened.enter_context(socket.create_connection(("127.0.0.1", live.port)))
             reader.sendall(f"GET /runs/{trace_id}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         await asyncio.sleep(1)
-        took: list[float] = []
-        for _ in range(20):
-            began = monotonic()
-            assert (await api.get(f"/runs/{trace_id}?first_step=119")).status == 200
-            took.append(monotonic() - began)
-        assert median(took) < 1, "one slow answer may be the machine's, not the readers'"
+        slow = await taken()
+        assert slow < 10 * calm, "others wait for whoever never reads"
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
     assert grown < 40 * size / 4, f"{grown} bytes for 40 readers of {size}"
 

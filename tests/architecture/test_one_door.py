@@ -98,4 +98,4 @@ def test_nothing_turns_the_scan_off(field: str) -> None:
         assert "scan" not in source["devassist/config.py"].lower()
     else:
         (handler,) = [n for n in ast.walk(ast.parse(source[DOOR])) if isinstance(n, ast.AsyncFunctionDef)]
-        assert {a.arg for a in handler.args.args} == {"code", "scope", "context", "timeout_s"}
+        assert {a.arg for a in handler.args.args} == {"code", "scope", "timeout_s"}

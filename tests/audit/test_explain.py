@@ -10,7 +10,7 @@ from devassist.audit.auditor import RecordAuditor
 from devassist.audit.explain import explain
 from devassist.core.errors import RunNotFound
 from devassist.core.events import ModelFailed, RunAborted
-from devassist.core.signals import CancelRequested
+from devassist.core.signals import CancelRequested, RunRestored
 from devassist.store.memory_journal import MemoryJournal
 from devassist.store.vault import MemoryVault
 from devassist.tools.schema import SchemaChecker
@@ -83,6 +83,17 @@ async def test_a_run_without_an_answer_is_told_too() -> None:
     story = await explain(run.journal, vault, USER, run.stream)
     assert [e["what"] for e in story["entries"][2:]] == ["cancel_requested", "model_failed", "aborted"]
     assert (story["state"], story["answer"]) == ("ABORTED", None)
+
+
+async def test_a_rewind_of_the_journal_is_part_of_the_story() -> None:
+    """Why calls are asked about that were made without asking before: the lost window is told."""
+    vault = MemoryVault()
+    run = HandMade(MemoryJournal(vault), vault)
+    await run.begin()
+    await run.signal(RunRestored("restored:1", 5, 9))
+    story = await explain(run.journal, vault, USER, run.stream)
+    told = story["entries"][-1]
+    assert (told["what"], told["window_from"], told["window_to"]) == ("restored", 5, 9)
 
 
 async def test_the_auditor_offers_all_three() -> None:

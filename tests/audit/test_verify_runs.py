@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,27 +17,16 @@ from devassist.llm.scripted import Scripted
 from devassist.ports.journal import Body
 from devassist.ports.model import ModelRequest
 from devassist.store.memory_journal import MemoryJournal
-from devassist.store.sqlite_journal import SqliteJournal
-from devassist.store.vault import FileVault, MemoryVault
+from devassist.store.vault import MemoryVault
 from devassist.tools.registry import Tool
 from tests.audit.hand_made import T0, USER, HandMade, grounded
 from tests.runtime.rig import rig
-
-
-@asynccontextmanager
-async def opened(path: Path) -> AsyncIterator[tuple[SqliteJournal, FileVault]]:
-    vault = FileVault(path / "keys")
-    journal = await SqliteJournal.open(path / "journal.db", vault)
-    try:
-        yield journal, vault
-    finally:
-        await journal.close()
-        await vault.close()
+from tests.store.files import store
 
 
 async def test_an_erased_run_still_verifies(tmp_path: Path) -> None:
     """The texts are counted as erased, the public definition is read, the chain holds."""
-    async with opened(tmp_path) as (journal, vault):
+    async with store(tmp_path) as (journal, vault):
         run = await grounded(HandMade(journal, vault))
         await vault.destroy(USER, run.domain)
         report = await Verifier(journal, journal, vault).verify(USER, run.stream)
@@ -49,7 +36,7 @@ async def test_an_erased_run_still_verifies(tmp_path: Path) -> None:
 
 async def test_a_text_of_another_domain_is_a_fault(tmp_path: Path) -> None:
     """It opens, but it is not the run's."""
-    async with opened(tmp_path) as (journal, vault):
+    async with store(tmp_path) as (journal, vault):
         run = HandMade(journal, vault)
         await run.begin()
         await run.append(run.model())
@@ -75,7 +62,7 @@ async def test_open_and_unclaimed_runs_verify() -> None:
 
 async def test_another_tenant_sees_nothing(tmp_path: Path) -> None:
     """Neither does anyone see what does not exist; the system sees all."""
-    async with opened(tmp_path) as (journal, vault):
+    async with store(tmp_path) as (journal, vault):
         run = await grounded(HandMade(journal, vault))
         verifier = Verifier(journal, journal, vault)
         with pytest.raises(RunNotFound):
@@ -87,7 +74,7 @@ async def test_another_tenant_sees_nothing(tmp_path: Path) -> None:
 
 async def test_streams_of_facts_verify(tmp_path: Path) -> None:
     """They have no fold; their chain and their head's place are checked."""
-    async with opened(tmp_path) as (journal, vault):
+    async with store(tmp_path) as (journal, vault):
         fact = Fact("granted", "00" * 16, (("right", "admin"),))
         await journal.note(USER, "access", "keys", [Body(fact.kind, encode(fact))] * 3, T0)
         (record, *_) = await journal.changes(0)

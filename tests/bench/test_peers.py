@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import apsw
 import pytest
 
+from bench.child import Failed
 from bench.peer_kill import Record
 from bench.peer_report import HTTP, OURS, Case, Rows, of_rows
 from bench.peer_work import KINDS, NAMES, Within, traces
@@ -82,6 +86,17 @@ async def test_repeats_are_told_apart(ran: Ran) -> None:
     assert again == {"arrived": 3, **clean, "repeats": 1, "unmarked": 1}
     other = record.beside([*ran.arrivals, (*first[:3], "0" * 32, "1")])
     assert other == {"arrived": 3, **clean, "repeats": 1, "unmarked": 1, "second_effects": 1}
+
+
+async def test_what_is_not_measured_over_http_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before any process is started, with the way to get it; the harness here has what the module takes from theirs."""
+    monkeypatch.setitem(sys.modules, "harness", SimpleNamespace(WORK=str(tmp_path), cpu=lambda *_: 0.0))
+    monkeypatch.setitem(sys.modules, "stub", SimpleNamespace(FINAL="Final Answer: x"))
+    module = import_module("bench.peer_devassist")
+    asked = SimpleNamespace(opt="http", mode="resume", db=str(tmp_path / "x.db"), base_url="http://127.0.0.1:9")
+    with pytest.raises(Failed, match="in process, without --opt http"):
+        await module.Peer().setup(asked)
+    assert not list(tmp_path.glob("x.data*"))
 
 
 def row(cpu: float, runs_s: float, added: float, **more: Any) -> dict[str, Any]:

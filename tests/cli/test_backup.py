@@ -38,7 +38,7 @@ def test_backup_says_what_it_is_and_what_it_is_not(place: Path) -> None:
     """Runs and time on stdout, the missing keys on stderr; as JSON the manifest's words."""
     invoke("ask", "hi")
     result = invoke("backup", "b")
-    assert "b: 1 runs (0 open), as of 20" in result.stdout
+    assert "b: 1 run (0 open), as of 20" in result.stdout
     assert f"back up {place / 'data.keys'} apart" in result.stderr
     made = json.loads(invoke("backup", "--json", "deep/er").stdout)
     assert (made["runs"], made["open_runs"], list(made["files"])) == (1, 0, ["journal.db"])
@@ -55,6 +55,32 @@ def test_backup_of_nothing_and_into_something_is_refused(place: Path) -> None:
     result = invoke("backup", "b")
     assert (result.exit_code, "not empty" in result.stderr) == (1, True)
     assert [path.name for path in (place / "b").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize(("inside", "called"), [("data/b", "data"), ("data", "data"), ("data.keys/deep/b", "key")])
+def test_a_backup_within_what_it_backs_up_is_refused(place: Path, inside: str, called: str) -> None:
+    """Also by way of a link: it would be lost with what it is a backup of. Nothing is made."""
+    invoke("ask", "hi")
+    (place / "link").symlink_to(place / "data")
+    for target in (inside, inside.replace("data/", "link/")):
+        before = sorted(place.rglob("*"))
+        result = invoke("backup", target)
+        assert result.exit_code == 2
+        assert f"lies in the {called} directory" in result.stderr
+        assert "give a directory outside of it" in result.stderr
+        assert [path for path in sorted(place.rglob("*")) if path not in before] == []
+
+
+@pytest.mark.parametrize("source", ["nowhere", "b"])
+def test_a_refused_restore_leaves_no_directory_behind(asked: Path, source: str) -> None:
+    """Neither the data directory that was not there nor its parents: no backup at all, or one without its keys."""
+    result = invoke("restore", source, "--data-dir", "new/er/data")
+    assert result.exit_code in (1, 2)
+    assert result.stderr.startswith("Error: ")
+    assert not (asked / "new").exists()
+    (asked / "new").mkdir()
+    assert invoke("restore", source, "--data-dir", "new/er/data").exit_code == result.exit_code
+    assert list((asked / "new").iterdir()) == []
 
 
 def test_restore_needs_a_backup_or_the_word_to_go_on(place: Path) -> None:
@@ -88,6 +114,24 @@ def test_restore_reports_the_lost_window_and_holds(asked: Path) -> None:
     assert invoke("ask", "now").exit_code == 0
     assert traces() == ["now", "before"]
     assert invoke("trace", "verify", "--all").exit_code == 0
+
+
+def test_runs_are_told_by_their_status(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What became of open runs, and what was begun in the window, in the words of ``trace list``; the report keeps the
+    names of the states."""
+    texts = "{zh: 问, en: asks}"
+    (place / "agents").mkdir()
+    agent = f"name: clerk\ndescription: {texts}\nprompt: {texts}\ntools: [get_policy]\napproval: [get_policy]\n"
+    (place / "agents" / "clerk.yaml").write_text(agent, "utf-8")
+    monkeypatch.setenv("DEVASSIST_AGENTS_DIR", "agents")
+    invoke("ask", POLICY, "--agent", "clerk")
+    assert invoke("backup", "b").exit_code == 0
+    invoke("ask", "after")
+    page = invoke("restore", "b").stdout
+    assert re.search(r"^  [0-9a-f]{32}  awaiting_approval, in the window awaiting_approval$", page, re.MULTILINE), page
+    assert re.search(r"^  [0-9a-f]{32}  succeeded, begun 20", page, re.MULTILINE), page
+    report = json.loads((place / "data" / "restore-report.json").read_text())
+    assert report["open_runs"][0]["state"] == "AWAIT_APPROVAL"
 
 
 def test_restore_and_resume_at_once(asked: Path) -> None:

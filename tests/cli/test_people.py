@@ -84,7 +84,11 @@ def test_what_waits_is_shown_with_the_command_that_answers(live: Live) -> None:
     command = next(line.strip() for line in told.splitlines() if "devassist trace" in line)
     assert command == f"devassist trace approve {trace_id} --approve   (or --reject; --args '{{…}}')"
     page = beside(live, "trace", "show", trace_id).stdout
-    assert f'Waits for     approval: pay {{"amount": 70}}\n              {command}' in page
+    assert re.search(
+        r'^Waits for     approval: pay {"amount": 70}\n  asked       20\S+ \S+, in step 1\n'
+        r"  because     this tool needs a person's approval\n  thought     t\n              " + re.escape(command),
+        page, re.MULTILINE,
+    ), page  # fmt: skip
     result = beside(live, *shlex.split(command.partition("   ")[0])[1:])
     assert (result.exit_code, result.stdout) == (0, f'approved pay {{"amount": 70}}\n{trace_id}  succeeded\n')
     assert "paid" in beside(live, "trace", "show", trace_id).stdout
@@ -128,6 +132,20 @@ def test_a_doubt_is_settled_with_the_command_that_is_shown(live: Live) -> None:
         result.stdout == f'mail {{"to": "a"}}: settled as having happened, result {{"id":7}}\n{trace_id}  succeeded\n'
     )
     assert '"id": 7' in beside(live, "trace", "show", trace_id).stdout
+
+
+def test_whoever_is_asked_sees_why(live: Live) -> None:
+    """Since when, which call of which step, and what its last attempt came to; native calls have no thought."""
+    trace_id, _ = ask(live, "mail")
+    page = beside(live, "trace", "show", trace_id).stdout
+    why = "because     mail did not end within 0.05 s; whether it took effect is not known."
+    assert re.search(
+        rf"^Waits for     settlement: mail .*\n  asked       20.*, in step 1\n  {why}\n", page, re.MULTILINE
+    ), page
+    trace_id, _ = ask(live, "both", "--agent", "teller")
+    page = beside(live, "trace", "show", trace_id).stdout
+    asked = r"in step 1\.2\n  because     this tool needs a person's approval\n              devassist"
+    assert re.search(rf"^Waits for     approval: pay .*\n  asked       20.*, {asked}", page, re.MULTILINE), page
 
 
 def test_given_up_and_repeated(live: Live) -> None:

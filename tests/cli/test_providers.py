@@ -51,6 +51,22 @@ def test_a_wait_is_told_on_stderr(own: FakeProvider, question: str, said: str) -
     assert "note:" not in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("are you there?", "The model provider is throttling; try again later."),
+        ("你在吗？", "模型服务正在限流，请稍后再试。"),
+    ],
+)
+def test_a_wait_that_is_too_long_is_a_failure_that_names_it(own: FakeProvider, question: str, said: str) -> None:
+    """In the question's language: that it throttles, and for how long it asks to be left alone."""
+    own.then(throttled("3600"))
+    result = invoke("ask", question)
+    assert (result.exit_code, result.stdout) == (1, "")
+    expected = f"failed: provider_rate_limited: {said} The provider answered 429 and asks for 3600 s without requests: "
+    assert expected in result.stderr
+
+
 def test_a_switch_is_told_and_listed(own: FakeProvider, spare: FakeProvider) -> None:
     """On stderr in the question's language, in the JSON answer, and by one query of the log."""
     own.then(throttled("30"))

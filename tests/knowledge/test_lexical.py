@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from devassist.core.terms import has_words, query_terms, terms
 from devassist.knowledge.lexical import LexicalIndex, Match, Passage
 from devassist.knowledge.references import Article, Titles, article_of_label, chinese_number
-from devassist.knowledge.text import has_words, query_terms, terms
 
 
 def index(*texts: str) -> LexicalIndex:

@@ -10,8 +10,8 @@ import pytest
 from devassist.core.errors import CallerError
 from devassist.core.scope import Scope
 from devassist.knowledge.assets import parse_asset
-from devassist.knowledge.policies import SAMPLES_DIR, PolicyFiles
-from devassist.ports.knowledge import RELEVANCE_THRESHOLD, PolicyLibrary
+from devassist.knowledge.policies import SAMPLES_DIR, PolicyFiles, PolicyLibrary
+from devassist.ports.library import RELEVANCE_THRESHOLD, Library
 from tests import kb
 from tests.knowledge.questions import ABOUT_SAMPLES, UNRELATED
 
@@ -33,10 +33,9 @@ def refund(text: str, valid_from: str, valid_to: str | None = None, **fields: An
 
 
 def test_it_fits_the_port(samples: PolicyFiles) -> None:
-    """PolicyFiles is a PolicyLibrary."""
-    assert isinstance(samples, PolicyFiles)
-    port: PolicyLibrary = samples
-    assert port is samples
+    """The files, with a clock, are a Library."""
+    port: Library = PolicyLibrary(samples, today=lambda: TODAY, now_us=lambda: 0)
+    assert isinstance(port, PolicyLibrary)
 
 
 async def test_as_of_chooses_the_revision_by_half_open_intervals() -> None:

@@ -12,7 +12,7 @@ import pytest
 from devassist.core.scope import Scope
 from devassist.core.tooling import ToolResult
 from devassist.knowledge.policies import PolicyFiles
-from devassist.ports.knowledge import RELEVANCE_THRESHOLD
+from devassist.ports.library import RELEVANCE_THRESHOLD
 from devassist.ports.tools import CallContext
 from devassist.tools.get_policy import get_policy_tool
 from devassist.tools.registry import ToolRegistry

@@ -22,25 +22,28 @@ def write(directory: Path, name: str, text: str) -> Path:
     return path
 
 
-def test_three_agents_are_packaged() -> None:
-    """dev has every tool, policy is grounded and gated, chat is plain and has none."""
+def test_four_agents_are_packaged() -> None:
+    """dev has every tool, policy and rag are grounded and gated, chat is plain and has none."""
     catalog: AgentCatalog = AgentFiles()
-    assert [agent.name for agent in catalog.list()] == ["chat", "dev", "policy"]
-    chat, dev, policy = catalog.list()
+    assert [agent.name for agent in catalog.list()] == ["chat", "dev", "policy", "rag"]
+    chat, dev, policy, rag = catalog.list()
     assert (dev.tools, dev.released, dev.model) == ("*", "live", "agent")
     assert [agent.evidence for agent in (dev, policy, chat)] == [True, False, False]
     assert (policy.tools, policy.grounded, policy.released) == (("get_policy",), True, "gated")
+    assert (rag.tools, rag.grounded, rag.released) == (("search_docs",), True, "gated")
+    assert (policy.citations, rag.citations) == ("quoted", "numbered")
+    assert {agent.unsupported for agent in catalog.list()} == {"flag"}
     assert (chat.tools, chat.model, chat.protocol) == ((), "chat", "tools")
     assert {agent.origin for agent in catalog.list()} == {"packaged"}
 
 
-@pytest.mark.parametrize("name", ["chat", "dev", "policy"])
+@pytest.mark.parametrize("name", ["chat", "dev", "policy", "rag"])
 def test_packaged_agents_speak_both_languages(name: str) -> None:
     """Each has its own text in Chinese and English, and resolves to a definition in both."""
     agent = AgentFiles().get(name)
     assert "\u4e00" <= agent.prompt.zh[0] <= "\u9fff"
-    assert agent.prompt.en.isascii() or name == "policy"
-    tools = [ToolSpec("get_policy", "", {})]
+    assert agent.prompt.en.isascii() or name in ("policy", "rag")
+    tools = [ToolSpec("get_policy", "", {}), ToolSpec("search_docs", "", {})]
     versions = {
         resolve(
             agent, lang=lang, tools=tools, restrict=None, model="m", model_kind="scripted", protocol="text",
@@ -74,7 +77,7 @@ def test_a_directory_adds_agents_and_takes_the_place_of_packaged_ones(tmp_path: 
     write(tmp_path, "calc.yaml", f"name: calc\n{TEXTS}tools: [execute_code]\n")
     write(tmp_path, "README.md", "not an agent")
     catalog = AgentFiles(tmp_path)
-    assert [agent.name for agent in catalog.list()] == ["calc", "chat", "dev", "policy"]
+    assert [agent.name for agent in catalog.list()] == ["calc", "chat", "dev", "policy", "rag"]
     assert (catalog.get("dev").tools, catalog.get("dev").origin) == ((), "file")
     assert catalog.get("policy").origin == "packaged"
 
@@ -86,6 +89,8 @@ model: chat
 protocol: tools
 release: live
 grounded: true
+citations: numbered
+unsupported: remove
 on_unknown: tell
 parallel: true
 approval: [b.c]
@@ -97,6 +102,7 @@ context_tokens: 4000
     agent = AgentFiles(tmp_path).get("x")
     assert (agent.description.zh, agent.prompt.en, agent.tools) == ("述", "told", ("a", "b.c"))
     assert (agent.model, agent.protocol, agent.released, agent.grounded) == ("chat", "tools", "live", True)
+    assert (agent.citations, agent.unsupported) == ("numbered", "remove")
     assert (agent.on_unknown, agent.parallel, agent.approval) == ("tell", True, ("b.c",))
     assert agent.limits == LimitOverrides(3, 0, 100, 60_000, 500_000)
     assert (agent.max_reply_tokens, agent.context_tokens) == (512, 4000)
@@ -114,6 +120,8 @@ WRONG = {
     "a word as a switch": ("name: x\n{texts}grounded: maybe\n", "grounded is 'maybe'"),
     "a switch as a number": ("name: x\n{texts}max_reply_tokens: true\n", "max_reply_tokens is True"),
     "a choice that is none": ("name: x\n{texts}release: slow\n", "release is 'slow'; allowed is live or gated"),
+    "an unknown way to cite": ("name: x\n{texts}citations: footnotes\n", "citations.*quoted or numbered"),
+    "an unknown way to treat the unsupported": ("name: x\n{texts}unsupported: keep\n", "allowed is flag or remove"),
     "an empty choice": ("name: x\n{texts}protocol:\n", "protocol is None"),
     "a tool twice": ("name: x\n{texts}tools: [a, a]\n", "'a'.*twice"),
     "a tool that is no name": ("name: x\n{texts}tools: ['a b']\n", "tools.*'a b'"),

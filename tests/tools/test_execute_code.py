@@ -43,11 +43,11 @@ async def result(sandbox: FakeSandbox, **args: Any) -> ToolResult:
 
 
 async def test_a_program_reaches_the_sandbox_as_it_is() -> None:
-    """Byte for byte, in the caller's name, with its time and the run's label; the result names all the evidence."""
+    """Byte for byte, in the caller's name, with its time; the result names all the evidence."""
     sandbox, code = FakeSandbox(), "\tprint('Ä😀\\u2028')\r\n# `` \n"
     outcome = await result(sandbox, code=code, timeout_s=60)
     (program,) = sandbox.programs
-    assert (program.code, program.timeout_s, program.label) == (code, 60.0, CONTEXT.trace_id)
+    assert (program.code, program.timeout_s) == (code, 60.0)
     assert sandbox.scopes == [SCOPE]
     contract = {
         "stdout",

@@ -9,45 +9,35 @@ import pytest
 from devassist.core.errors import CallerError, ToolArgumentsInvalid
 from devassist.core.scope import Scope
 from devassist.core.tooling import ToolOutcome, ToolResult, ToolRetry
-from devassist.knowledge.policies import SAMPLES_DIR, PolicyFiles
-from devassist.ports.knowledge import ClauseHit, PolicyLibrary
+from devassist.knowledge.policies import SAMPLES_DIR, PolicyFiles, PolicyLibrary
+from devassist.ports.library import POLICIES, Answered, ClauseHit, Library, Question
 from devassist.ports.tools import CallContext
 from devassist.tools.get_policy import get_policy_tool
 from devassist.tools.registry import ToolRegistry
+from tests.tools.shelf import Shelf
 
 SCOPE = Scope("default", "local")
 HIT = ClauseHit(
-    "d", "d@2024-01-01", "T", "d@2024-01-01#art-1", "第一条", "文", "2024-01-01", None, "https://x.example", 1.25
-)
+    "d", "d@2024-01-01", "T", "d@2024-01-01#art-1", "第一条", "文", "2024-01-01", None, "https://x.example", 1.25,
+    valid_from="2024-01-01",
+)  # fmt: skip
 
 
-class Asked:
-    """A library that answers with one hit and keeps the question."""
-
-    def __init__(self, *hits: ClauseHit) -> None:
-        self.hits = list(hits)
-        self.asked: list[tuple[str, int, str | None]] = []
-
-    async def search(self, scope: Scope, query: str, *, top_k: int = 5, as_of: str | None = None) -> list[ClauseHit]:
-        self.asked.append((query, top_k, as_of))
-        return self.hits
-
-    async def best_score(self, scope: Scope, query: str) -> float:
-        return 0.0
-
-
-async def ask(library: PolicyLibrary, args: dict[str, Any], as_of: str | None = None) -> ToolOutcome:
+async def ask(
+    library: Library, args: dict[str, Any], as_of: str | None = None, known_at: int | None = None
+) -> ToolOutcome:
     registry = ToolRegistry([get_policy_tool(library)])
-    return await registry.call(SCOPE, "get_policy", args, CallContext("t", "c", 1, 1, as_of))
+    return await registry.call(SCOPE, "get_policy", args, CallContext("t", "c", 1, 1, as_of, known_at=known_at))
 
 
-def samples() -> PolicyFiles:
-    return PolicyFiles.load(SAMPLES_DIR, today=lambda: "2026-01-01")
+def samples() -> Library:
+    files = PolicyFiles.load(SAMPLES_DIR, today=lambda: "2026-01-01")
+    return PolicyLibrary(files, today=lambda: "2026-01-01", now_us=lambda: 7)
 
 
 def test_it_is_pure_and_its_schema_has_no_alternatives_at_the_top() -> None:
     """The tool only reads, and its schema is a plain object: providers refuse anyOf at the top level."""
-    spec = get_policy_tool(Asked()).spec
+    spec = get_policy_tool(Shelf()).spec
     assert (spec.name, spec.effect) == ("get_policy", "pure")
     assert set(spec.parameters["properties"]) == {"question", "keywords", "as_of", "top_k"}
     assert not {"anyOf", "oneOf", "allOf", "not", "enum"} & set(spec.parameters)
@@ -55,7 +45,7 @@ def test_it_is_pure_and_its_schema_has_no_alternatives_at_the_top() -> None:
 
 async def test_a_match_has_exactly_the_fields_of_the_contract() -> None:
     """found and matches, each match with the nine fields, unknown dates as null."""
-    result = await ask(Asked(HIT), {"question": "问"})
+    result = await ask(Shelf(HIT), {"question": "问"})
     assert isinstance(result, ToolResult)
     assert result.value == {
         "found": True,
@@ -77,7 +67,11 @@ async def test_a_match_has_exactly_the_fields_of_the_contract() -> None:
 
 async def test_nothing_found_is_said_plainly() -> None:
     """Without a hit the result is found=false and an empty list, not an error."""
-    assert await ask(Asked(), {"question": "问"}) == ToolResult({"found": False, "matches": []})
+    result = await ask(Shelf(), {"question": "问"})
+    assert isinstance(result, ToolResult)
+    assert result.value == {"found": False, "matches": []}
+    assert result.retrieval is not None
+    assert result.retrieval["reason"] == "nothing_found"
 
 
 @pytest.mark.parametrize(
@@ -94,16 +88,18 @@ async def test_nothing_found_is_said_plainly() -> None:
 async def test_what_the_library_is_asked(
     args: dict[str, Any], run_as_of: str | None, asked: tuple[str, int, str | None]
 ) -> None:
-    """Keywords are joined; as_of of the arguments counts before that of the run; five hits unless more are wanted."""
-    library = Asked(HIT)
-    await ask(library, args, run_as_of)
-    assert library.asked == [asked]
+    """Keywords are joined; as_of of the arguments counts before that of the run, whose time of knowledge holds; five
+    hits unless more are wanted, and none where the library knows nothing of it."""
+    library = Shelf(HIT)
+    await ask(library, args, run_as_of, 42)
+    query, top_k, as_of = asked
+    assert library.asked == [Question(query, (POLICIES,), top_k, as_of, 42, relevant=True)]
 
 
 @pytest.mark.parametrize("args", [{}, {"question": "a", "keywords": "b"}, {"top_k": 3}])
 async def test_question_or_keywords_exactly_one(args: dict[str, Any]) -> None:
     """Neither or both goes back to the model with what would be right, and nothing is searched."""
-    library = Asked(HIT)
+    library = Shelf(HIT)
     outcome = await ask(library, args)
     assert isinstance(outcome, ToolRetry)
     assert "either question or keywords" in outcome.message
@@ -114,7 +110,7 @@ async def test_question_or_keywords_exactly_one(args: dict[str, Any]) -> None:
 async def test_top_k_is_an_integer_from_one_to_twenty(top_k: object) -> None:
     """Another top_k is refused before the library is asked."""
     with pytest.raises(ToolArgumentsInvalid, match="/top_k"):
-        await ask(Asked(), {"question": "x", "top_k": top_k})
+        await ask(Shelf(), {"question": "x", "top_k": top_k})
 
 
 @pytest.mark.parametrize("args", [{"question": "  "}, {"keywords": ""}, {"keywords": ["", " "]}, {"question": "？"}])
@@ -149,8 +145,8 @@ async def test_the_retirees_question_gets_the_clause_of_the_day() -> None:
 async def test_a_refusal_of_the_library_is_advice() -> None:
     """Whatever else the library refuses as the caller's fault reaches the model in the library's words."""
 
-    class Refusing(Asked):
-        async def search(self, *_: Any, **__: Any) -> list[ClauseHit]:
+    class Refusing(Shelf):
+        async def search(self, scope: Scope, question: Question) -> Answered:
             raise CallerError("Ask shorter.", code="too_long")
 
     assert await ask(Refusing(), {"question": "x"}) == ToolRetry("Ask shorter.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
 from uuid import uuid4
@@ -16,6 +17,8 @@ from devassist.api.refusals import COUNTED, Refusals
 from devassist.core.setting_values import is_loopback
 from devassist.ports.metrics import Metrics
 
+LIMIT = "devassist.most_bytes"
+"""Where the request's ASGI scope has how many bytes its body may have."""
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -24,10 +27,12 @@ _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 class Edge:
     """Refuses, before anything is read: foreign hosts (DNS rebinding) with 400, requests by pages of foreign origins
     that would change something (a browser sends a form or ``text/plain`` anywhere, unasked) with 403, and bodies over
-    the limit with 413."""
+    the limit with 413. ``larger`` gives paths that take bodies over ``max_body`` their own limit."""
 
-    def __init__(self, app: ASGIApp, *, max_body: int, allowed_hosts: frozenset[str]) -> None:
-        self._app, self._max_body = app, max_body
+    def __init__(
+        self, app: ASGIApp, *, max_body: int, allowed_hosts: frozenset[str], larger: Mapping[str, int] | None = None
+    ) -> None:
+        self._app, self._max_body, self._larger = app, max_body, larger or {}
         self.metrics: Metrics | None = None
         self.refusals: Refusals | None = None
         self._hosts = allowed_hosts
@@ -39,8 +44,9 @@ class Edge:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         given = headers.get(b"x-request-id", b"")
         scope["devassist.request_id"] = given.decode() if _ID.fullmatch(given) else uuid4().hex
-        app = self._refuse(scope, headers) or self._app
-        body = _Bounded(receive, self._max_body) if scope["method"] in _METHODS_WITH_BODY else None
+        limit = scope[LIMIT] = max(self._larger.get(scope["path"], 0), self._max_body)
+        app = self._refuse(scope, headers, limit) or self._app
+        body = _Bounded(receive, limit) if scope["method"] in _METHODS_WITH_BODY else None
         started, status = perf_counter(), 500
 
         async def watched_send(message: Message) -> None:
@@ -62,7 +68,7 @@ class Edge:
             if status in COUNTED and self.refusals is not None:
                 self.refusals.note(scope, status)
 
-    def _refuse(self, scope: Scope, headers: dict[bytes, bytes]) -> ASGIApp | None:
+    def _refuse(self, scope: Scope, headers: dict[bytes, bytes], limit: int) -> ASGIApp | None:
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if host and not self._is_ours(host):
             return self._no(scope, 400, "host_not_allowed", "Host not allowed", f"the Host header names {host[:100]!r}")
@@ -71,8 +77,8 @@ class Edge:
             said = f"a page of {origin[:100]!r} asks"
             return self._no(scope, 403, "origin_not_allowed", "Origin not allowed", said)
         length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length) > self._max_body:
-            return _too_large(Request(scope), self._max_body)
+        if length.isdigit() and int(length) > limit:
+            return _too_large(Request(scope), limit)
         return None
 
     def _is_ours(self, host: str) -> bool:
@@ -116,4 +122,4 @@ def _too_large(request: Request, limit: int) -> Response:
 
 
 async def on_too_large(request: Request, _error: Exception) -> Response:
-    return _too_large(request, request.app.state.max_body)
+    return _too_large(request, request.scope[LIMIT])

@@ -22,8 +22,8 @@ class ApprovalRequest(Strict):
 
 class SettleRequest(Strict):
     """Body of ``POST /runs/{trace_id}/steps/{step_index}/settle``. ``result`` is what the call returned, any JSON, and
-    goes with ``happened`` only. ``call_index`` says which call where several of the step are in doubt; with ``digest``
-    (that of ``pending``) the answer counts for that question and no later one."""
+    goes with ``happened`` only. ``call_index``, from 0, says which call where several of the step are in doubt; with
+    ``digest`` (that of ``pending``) the answer counts for that question and no later one."""
 
     outcome: Literal["happened", "repeat", "abandon"]
     result: Any = None

@@ -14,26 +14,19 @@ from devassist.api.auth import administrator
 from devassist.api.problems import RESPONSES
 from devassist.api.routes_runs import JsonResponse, answer_of, services, trace
 from devassist.core.codec import MAX_INT
-from devassist.core.definition import Definition
-from devassist.core.errors import InvalidRequest
-from devassist.core.events import RunFinished, RunStarted
+from devassist.core.errors import InvalidRequest, RunNotFound
 from devassist.core.graph import mermaid
-from devassist.core.ids import first_at, time_of
+from devassist.core.ids import first_at
 from devassist.core.scope import Scope
 from devassist.core.signals import SIGNALS, Fact
-from devassist.core.states import STATUS, State
 from devassist.ports.decision_log import LogPage, LogQuery
-from devassist.ports.journal import Head, HeadQuery, Record
+from devassist.ports.journal import HeadQuery
+from devassist.runtime.cited import citations, retrievals
+from devassist.runtime.listing import STATES_OF, event_row, listed_row, status_of
 from devassist.runtime.people import names_of
 from devassist.runtime.services import Services
-from devassist.runtime.view import decoded, texts_of
 
 router = APIRouter(prefix="/admin", responses=RESPONSES)
-_STATES = {"succeeded": ("FINAL_ANSWER",), "failed": ("ERROR",), "cancelled": ("ABORTED",),
-           "awaiting_approval": ("AWAIT_APPROVAL",), "waiting": ("WAIT", "INIT"),
-           "running": ("LLM_DECIDE", "TOOL_EXECUTE")}  # fmt: skip
-_ANSWERED = _STATES["succeeded"]
-_PREVIEW = 200
 _MOST_PAGES = 50
 Millis = Annotated[int, Query(ge=0, lt=2**48)]
 Position = Annotated[int, Query(ge=-1, le=MAX_INT)]
@@ -56,8 +49,8 @@ async def traces(
     hold its words, by their newest hit. ``degraded`` (1, or a code) leaves those whose answer was marked. All filters
     must hold."""
     s, scope = services(request), administrator(request)
-    if status is not None and status not in _STATES:
-        raise InvalidRequest(f"status must be one of {', '.join(_STATES)}", errors=(("/query/status", "unknown"),))
+    if status is not None and status not in STATES_OF:
+        raise InvalidRequest(f"status must be one of {', '.join(STATES_OF)}", errors=(("/query/status", "unknown"),))
     if q is not None or degraded is not None:
         query = LogQuery(
             text=q, degraded=degraded if q is None else None, user_id=user, conversation_id=conversation_id,
@@ -66,15 +59,23 @@ async def traces(
         )  # fmt: skip
         return JsonResponse(await _search(s, scope, query, status, degraded))
     actor = None if user is None else await s.vault.find(scope, "user", user) or bytes(16)
-    bound = trace(before) if before else first_at(until_ms * 1000) if until_ms is not None else None
+    bounds = [_run_before(before)] if before else []
+    bounds += [first_at(until_ms * 1000)] if until_ms is not None else []
     query = HeadQuery(
-        states=_STATES[status] if status else (), actor=actor, conversation=conversation_id, before=bound,
-        since=None if since_ms is None else first_at(since_ms * 1000), limit=limit + 1,
+        states=STATES_OF[status] if status else (), actor=actor, conversation=conversation_id, limit=limit + 1,
+        before=min(bounds, default=None), since=None if since_ms is None else first_at(since_ms * 1000),
     )  # fmt: skip
     heads = await s.heads.list(scope, query)
-    rows = [await trace_row(s, scope, head) for head in heads[:limit]]
-    following = rows[-1]["trace_id"] if len(heads) > limit else None
+    rows = [await listed_row(s, scope, head) for head in heads[:limit] if status in (None, status_of(head))]
+    following = heads[limit - 1].stream.hex() if len(heads) > limit else None
     return JsonResponse({"traces": rows, "next": following, "lag": 0})
+
+
+def _run_before(trace_id: str) -> bytes:
+    try:
+        return trace(trace_id)
+    except RunNotFound as error:
+        raise InvalidRequest(error.detail, errors=(("/query/before", error.detail),)) from None
 
 
 async def _search(
@@ -97,8 +98,8 @@ async def _search(
                 if not (await _log_page(s, scope, marked)).rows:
                     continue
             head = await s.heads.head(scope, bytes.fromhex(name))
-            if status is None or head.state in _STATES[status]:
-                found[name] = await trace_row(s, scope, head)
+            if status in (None, status_of(head)):
+                found[name] = await listed_row(s, scope, head)
         if page.next is None or len(found) == query.limit:
             break
     return {"traces": list(found.values()), "next": page.next, "lag": page.lag}
@@ -110,41 +111,6 @@ async def _is_newest(s: Services, scope: Scope, query: LogQuery, row: dict[str, 
         return True
     page = await s.log.query(scope, replace(query, trace_id=row["trace_id"], after=None, limit=1))
     return bool(page.rows) and page.rows[0]["seq"] == row["seq"]
-
-
-async def trace_row(s: Services, scope: Scope, head: Head) -> dict[str, Any]:
-    """One run as the list shows it, read from its first event and its head."""
-    placed = decoded(await s.journal.read(scope, head.stream, -1, 1))
-    started = placed[0][0]
-    assert isinstance(started, RunStarted), "a run begins with INIT"
-    texts = await texts_of(s.journal, scope, head.stream, placed)
-    names = await s.vault.load(frozenset({bytes.fromhex(started.actor)}))
-    name = names.get(bytes.fromhex(started.actor))
-    message = texts.get(started.message)
-    last = await s.journal.read(scope, head.stream, head.head_seq - 1, 1) if head.state in _ANSWERED else []
-    finished = decoded(last)[0][0] if last else None
-    definition = texts.get(started.definition)
-    return {
-        "trace_id": head.stream.hex(),
-        "status": status_of(head),
-        "state": head.state,
-        "agent": started.agent,
-        "user": name.name if name else None,
-        "conversation_id": head.conversation,
-        "message": None if message is None else message[:_PREVIEW],
-        "model": Definition.from_json(definition).model if definition else None,
-        "started_at_ms": time_of(head.stream) // 1000,
-        "events": head.head_seq + 1,
-        "replaces": started.replaces,
-        "degraded": list(finished.degraded) if isinstance(finished, RunFinished) else [],
-        "erased": message is None,
-    }
-
-
-def status_of(head: Head) -> str:
-    if head.state == "INIT" and head.driving:
-        return "running"
-    return STATUS[State(head.state)]
 
 
 @router.get("/agent-traces/{trace_id}")
@@ -181,17 +147,10 @@ async def trace_detail(
             "next_after": page[-1].seq if len(records) > limit else None,
             "graph": mermaid(view.events, view.text),
             "verification": asdict(report),
+            "citations": await citations(view, scope, s.knowledge),
+            "retrievals": retrievals(view),
         }
     )
-
-
-def event_row(record: Record, names: Mapping[str, str]) -> dict[str, Any]:
-    """A stored event: its place, its body as JSON, its hash; and by whom, where it is a signal."""
-    body = json.loads(record.body)
-    who = {"actor_name": names.get(body["actor"])} if record.kind in SIGNALS and "actor" in body else {}
-    return {
-        "seq": record.seq, "at_us": record.at, "kind": record.kind, "body": body, "hash": record.hash.hex(), **who,
-    }  # fmt: skip
 
 
 @router.get("/decision-log")

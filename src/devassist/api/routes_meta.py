@@ -9,13 +9,13 @@ from starlette.responses import PlainTextResponse, Response
 
 from devassist.api.auth import administrator, identity
 from devassist.api.problems import RESPONSES, problem, request_id
-from devassist.api.routes_admin import trace_row
 from devassist.api.routes_runs import JsonResponse, services
 from devassist.core.errors import ConversationNotFound, DevAssistError, HeldStart
 from devassist.core.events import RunFinished, RunStarted
 from devassist.core.scope import SYSTEM
 from devassist.ports.journal import Head, HeadQuery
 from devassist.runtime.held import said
+from devassist.runtime.listing import listed_row
 from devassist.runtime.view import decoded, texts_of
 
 router = APIRouter(responses=RESPONSES)
@@ -83,6 +83,8 @@ async def agents(request: Request) -> Response:
             "approval": a.approval if isinstance(a.approval, str) else list(a.approval),
             "release": a.released,
             "grounded": a.grounded,
+            "citations": a.citations if a.grounded else None,
+            "unsupported": a.unsupported if a.grounded else None,
             "origin": a.origin,
         }
         for a in services(request).catalog.list()
@@ -118,7 +120,7 @@ async def conversations(request: Request, limit: Annotated[int, Query(ge=1, le=2
             newest.setdefault(head.conversation, []).append(head)
     rows: list[dict[str, Any]] = []
     for name, heads in list(newest.items())[:limit]:
-        first = await trace_row(s, scope, heads[-1])
+        first = await listed_row(s, scope, heads[-1])
         rows.append({"conversation_id": name, "title": first["message"], "runs": len(heads),
                      "last_trace_id": heads[0].stream.hex(), "started_at_ms": first["started_at_ms"]})  # fmt: skip
     return JsonResponse({"conversations": rows})

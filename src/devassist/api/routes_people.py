@@ -41,7 +41,7 @@ async def approval(request: Request, trace_id: str, digest: str) -> Response:
 @router.post("/runs/{trace_id}/steps/{step_index}/settle", response_model=Answer, openapi_extra=_body(SettleRequest))
 async def settle(request: Request, trace_id: str, step_index: Annotated[int, Path(ge=0, le=MAX_INT)]) -> Response:
     """Say what became of a call of this step whose outcome is unknown. The same answer again changes nothing, another
-    one is 409."""
+    one is 409. ``step_index`` and ``call_index`` count from 0; what ``devassist trace show`` prints counts from 1."""
     s, scope = services(request), identity(request)
     stream, body = trace(trace_id), await read_body(request, SettleRequest)
     decided = await s.people.settle(

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from devassist.api.auth import admitted, identity
 from devassist.api.problems import RESPONSES, pointed
 from devassist.api.refusals import ASKED
-from devassist.api.schemas import Answer, ChatRequest
+from devassist.api.schemas import Answer, ChatRequest, Citations
 from devassist.api.sse import RunStream
 from devassist.core.codec import MAX_INT
 from devassist.core.errors import Draining, InvalidRequest, RunNotFound
@@ -26,6 +26,7 @@ from devassist.core.graph import mermaid
 from devassist.core.scope import Scope as CallerScope
 from devassist.core.steps import admin_only
 from devassist.core.view import summary
+from devassist.runtime.cited import citations
 from devassist.runtime.ownership import own_head
 from devassist.runtime.services import Services
 from devassist.runtime.starting import Started
@@ -212,6 +213,14 @@ async def graph(request: Request, trace_id: str, full: bool = False) -> Response
     s, scope = services(request), identity(request)
     view = await s.service.view(scope, trace(trace_id))
     return Response(mermaid(view.events, view.text, full=full), media_type="text/plain; charset=utf-8")
+
+
+@router.get("/runs/{trace_id}/citations", response_model=Citations)
+async def cited(request: Request, trace_id: str) -> Response:
+    """What the answer cites: each citation with its verdict, and whether its clause has changed since."""
+    s, scope = services(request), identity(request)
+    view = await s.service.view(scope, trace(trace_id))
+    return JsonResponse(await citations(view, scope, s.knowledge))
 
 
 @router.get("/runs/{trace_id}/payloads/{ref}", response_class=PlainTextResponse)

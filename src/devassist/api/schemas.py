@@ -82,3 +82,14 @@ class Answer(BaseModel):
     pending: list[dict[str, Any]]
     degraded: list[dict[str, str]]
     meta: dict[str, Any]
+
+
+class Citations(BaseModel):
+    """The verdicts of a run's citations. ``rule`` is null where none were checked; ``removed`` counts sentences that
+    were left out of the answer. ``changed`` of a citation is ``{state, rev_id, day}``, null where it is not known."""
+
+    trace_id: str
+    rule: str | None
+    citations: list[dict[str, Any]]
+    removed: int
+    verdicts: list[str]

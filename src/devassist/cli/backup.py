@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from devassist.cli.context import LOCAL, App
-from devassist.cli.output import note, one_line, out_json
+from devassist.cli.output import note, one_line, out_json, plural
 from devassist.core.lineage import Rewind
+from devassist.core.states import STATUS, State
 from devassist.ports.backup import Manifest
 from devassist.runtime.clock import SystemClock
 from devassist.runtime.held import Resumed, utc
@@ -26,7 +27,7 @@ _DIR = click.Path(path_type=Path, file_okay=False)
 @click.option("--json", "as_json", is_flag=True, help="The manifest.")
 @click.pass_obj
 def backup_command(app: App, directory: Path, as_json: bool) -> None:
-    """Copy the journal to DIR, which is new or empty; also beside a running server.
+    """Copy the journal to DIR, which is new or empty, and outside of data and keys; also beside a running server.
 
     What is derived from it is left out, and so are the keys, without which no text can be read: back them up apart.
     """
@@ -35,7 +36,7 @@ def backup_command(app: App, directory: Path, as_json: bool) -> None:
     if as_json:
         out_json(_manifest(made))
     else:
-        click.echo(f"{directory}: {made.runs} runs ({made.open_runs} open), as of {utc(made.made_at)}")
+        click.echo(f"{directory}: {plural(made.runs, 'run')} ({made.open_runs} open), as of {utc(made.made_at)}")
     note(f"keys are not in it: back up {settings.keys_dir} apart from it")
 
 
@@ -65,7 +66,7 @@ def restore_command(app: App, directory: Path | None, go_on: bool, as_json: bool
     if directory is None:
         _say_resumed(asyncio.run(resume(files, app.beside, LOCAL)), as_json=as_json)
         return
-    done = asyncio.run(restore(files, app.beside, SystemClock(), LOCAL, directory.absolute(), resume=go_on))
+    done = asyncio.run(restore(files, app.beside, SystemClock(), LOCAL, directory.resolve(), resume=go_on))
     if as_json:
         out_json(done.report)
     else:
@@ -105,7 +106,7 @@ def _say_restored(done: Restored) -> None:
         *map(_open_run, report["open_runs"][:_SHOWN]),
         f"runs begun in the window: {lost['count'] if lost['known'] else 'not known'}, gone with their "
         "Idempotency-Keys: a request that is sent again begins a new run",
-        *(f"  {run['trace_id']}  {run['state']}, begun {run['begun_at']}" for run in lost["runs"][:_SHOWN]),
+        *(f"  {run['trace_id']}  {_status(run['state'])}, begun {run['begun_at']}" for run in lost["runs"][:_SHOWN]),
         f"report: {done.path}",
         "" if report["replaced"] is None else f"what was there before: {report['replaced']}",
     ]
@@ -114,6 +115,11 @@ def _say_restored(done: Restored) -> None:
 
 def _open_run(run: dict[str, Any]) -> str:
     since: list[dict[str, Any]] = run["once_calls_since"] or []
-    later = "" if run["later_state"] is None else f", in the window {run['later_state']}"
+    later = "" if run["later_state"] is None else f", in the window {_status(run['later_state'])}"
     calls = "".join(f"; made {call['tool']}: {call['outcome'] or 'no outcome on record'}" for call in since)
-    return f"  {one_line(run['trace_id'])}  {run['state']}{later}{one_line(calls)}"
+    return f"  {one_line(run['trace_id'])}  {_status(run['state'])}{later}{one_line(calls)}"
+
+
+def _status(state: str) -> str:
+    """A state as ``trace list`` calls it; one that this build does not know as it stands."""
+    return STATUS[State(state)] if state in set(State) else one_line(state)

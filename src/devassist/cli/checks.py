@@ -16,10 +16,13 @@ import apsw
 
 from devassist.cli.context import Stop
 from devassist.cli.machine import bound, lock_holder
+from devassist.cli.output import plural
 from devassist.cli.remote import NotOurs, NotReachable, Refused, Server
 from devassist.config import ModelChoice, Settings
 from devassist.core.errors import DevAssistError
+from devassist.core.scope import SYSTEM
 from devassist.ports.backup import Backups
+from devassist.ports.library import POLICIES
 from devassist.ports.sandbox import SandboxTools
 from devassist.runtime.held import said
 from devassist.runtime.services import Services
@@ -114,7 +117,7 @@ async def server(settings: Settings, url: str | None, *, given: bool) -> Check:
             state = await asked.ready()
             await asked.admits()
     except Refused as error:
-        todo = "set DEVASSIST_API_KEY to a key that 'devassist keys create' made; 'devassist keys list' shows them"
+        todo = "set DEVASSIST_API_KEY to a key that 'devassist keys create' printed, or make another"
         return Check("server", "fail", f"{url} answers: {error}", todo)
     except NotOurs as error:
         return Check("server", "fail", str(error), "choose another port with --port or DEVASSIST_PORT")
@@ -184,12 +187,12 @@ def _listed(name: str, where: str, status: int, listed: list[str], wanted: str |
     return Check(name, "ok", f"{where}, reachable")
 
 
-def declared(services: Services) -> list[Check]:
+async def declared(services: Services) -> list[Check]:
     """What was loaded from files: policies, agents, tools."""
     agents = ", ".join(agent.name for agent in services.catalog.list())
     tools = [tool.name for tool in services.tools.specs()]
-    documents, clauses = services.library.extent()
-    policies = Check("policies", "ok", f"{documents} documents, {clauses} clauses")
+    documents, clauses = (await services.library.extent(SYSTEM)).get(POLICIES, (0, 0))
+    policies = Check("policies", "ok", f"{plural(documents, 'document')}, {plural(clauses, 'clause')}")
     return [policies, Check("agents", "ok", agents), Check("tools", "ok", ", ".join(tools))]
 
 

@@ -68,7 +68,7 @@ async def _declared(app: App, settings: Settings) -> list[Check]:
         except DevAssistError as error:
             return [Check("policies and agents", "fail", error.detail, "correct it; a start would end with this")]
         try:
-            return checks.declared(services)
+            return await checks.declared(services)
         finally:
             await services.close()
 

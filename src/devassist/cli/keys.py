@@ -13,6 +13,7 @@ import click
 from devassist.cli.context import LOCAL, App
 from devassist.cli.output import clean, local_time, note, one_line, out_json, table
 from devassist.core.api_keys import id_in
+from devassist.core.doc_names import label_fault
 from devassist.ports.access import ApiKey, Role
 from devassist.runtime.access import NamedKey, NewKey
 
@@ -20,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _LABEL = 200
 _SPAN = re.compile(r"([1-9][0-9]{0,5})([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_HEAD = ("KEY ID", "USER", "ROLE", "STATE", "CREATED", "EXPIRES", "LABEL")
+_HEAD = ("KEY ID", "USER", "ROLE", "STATE", "CREATED", "EXPIRES", "SEES", "LABEL")
 
 
 @click.group()
@@ -53,6 +54,13 @@ def _label(_: click.Context, __: click.Parameter, value: str) -> str:
     return value
 
 
+def _sees(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    for label in value:
+        if (fault := label_fault(label)) is not None:
+            raise click.BadParameter(fault)
+    return tuple(sorted(set(value)))
+
+
 def _key_id(_: click.Context, __: click.Parameter, value: str) -> str:
     found = id_in(value)
     if found is None:  # what was typed may hold a secret, so it is not repeated
@@ -66,9 +74,13 @@ def _key_id(_: click.Context, __: click.Parameter, value: str) -> str:
 @click.option("--expires", "span", callback=_span, default="90d", show_default=True, metavar="TIME",
               help="30m, 12h, 30d or 8w from now, or never.")  # fmt: skip
 @click.option("--label", callback=_label, default="", help="What it is for; only you see it.")
+@click.option("--sees", multiple=True, callback=_sees, metavar="LABEL",
+              help="Opens documents with this label too; may be repeated.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, the key in it.")
 @click.pass_context
-def create(ctx: click.Context, name: str, role: Role, span: timedelta | None, label: str, as_json: bool) -> None:
+def create(
+    ctx: click.Context, name: str, role: Role, span: timedelta | None, label: str, sees: tuple[str, ...], as_json: bool
+) -> None:
     """Make a key for the user NAME and print it, this once, on stdout.
 
     Only a digest of it is kept: whoever loses it makes another and revokes it.
@@ -78,7 +90,7 @@ def create(ctx: click.Context, name: str, role: Role, span: timedelta | None, la
     async def main() -> tuple[NewKey, bool]:
         async with ctx.ensure_object(App).beside(make=True) as services:
             first = not services.access.required
-            return await services.access.create(LOCAL, name, role, expires=expires, label=label), first
+            return await services.access.create(LOCAL, name, role, expires=expires, label=label, sees=sees), first
 
     made, first = asyncio.run(main())
     if as_json:
@@ -132,11 +144,13 @@ def _fields(key: ApiKey, user: str | None) -> dict[str, Any]:
     times = {"created_at_ms": key.created, "expires_at_ms": key.expires, "revoked_at_ms": key.revoked}
     return {
         "key_id": key.key_id, "user": user, "role": key.role, "state": key.state(int(time() * 1_000_000)),
-        "label": key.label, **{name: None if at is None else at // 1000 for name, at in times.items()},
+        "label": key.label, "sees": list(key.sees),
+        **{name: None if at is None else at // 1000 for name, at in times.items()},
     }  # fmt: skip
 
 
 def _cells(key: ApiKey, user: str | None) -> tuple[str, ...]:
     now, name = int(time() * 1_000_000), clean(user or "(erased)")
     expires = "never" if key.expires is None else local_time(key.expires)
-    return key.key_id, name, key.role, key.state(now), local_time(key.created), expires, one_line(key.label)
+    times = (local_time(key.created), expires)
+    return key.key_id, name, key.role, key.state(now), *times, ",".join(key.sees), one_line(key.label)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from devassist.bootstrap import file_backups, open_services, sandbox_tools
-from devassist.cli import ask, backup, doctor, keys, log, people, sandbox, serve, trace
+from devassist.cli import ask, backup, doctor, kb, keys, log, people, sandbox, serve, trace
 from devassist.cli.context import INTERRUPTED, App, stop_for
 from devassist.core import setting_values as parse
 from devassist.core.errors import DevAssistError
@@ -71,7 +71,7 @@ def cli() -> None:
 for _answer in (people.approve, people.settle):
     trace.trace.add_command(_answer)
 for _verb in (
-    serve.command, ask.ask, trace.trace, log.log, keys.keys, backup.backup_command, backup.restore_command,
+    serve.command, ask.ask, trace.trace, log.log, kb.kb, keys.keys, backup.backup_command, backup.restore_command,
     sandbox.sandbox, doctor.doctor,
 ):  # fmt: skip
     cli.add_command(_verb)

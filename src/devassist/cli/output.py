@@ -38,6 +38,10 @@ def one_line(text: str) -> str:
     return clean(" ".join(text.split()))
 
 
+def plural(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def width(text: str) -> int:
     """Columns that ``text`` takes in a terminal: two for wide characters, none for marks that join others."""
     return sum(map(_width, text))

@@ -14,11 +14,11 @@ from devassist.cli.context import LOCAL, App, Stop, find, with_services
 from devassist.cli.machine import lock_holder
 from devassist.cli.output import out_json
 from devassist.cli.people_text import DIGITS, about, answer_text, place
-from devassist.cli.trace_text import status_of
 from devassist.core.questions import Question, Questions
 from devassist.core.states import CLOSED
 from devassist.core.view import summary
 from devassist.ports.journal import Head
+from devassist.runtime.listing import status_of
 from devassist.runtime.people import Decided, Decision, Given, Outcome
 from devassist.runtime.services import Services
 from devassist.runtime.view import RunView
@@ -80,8 +80,8 @@ def approve(
 
 @click.command()
 @click.argument("trace_id")
-@click.option("--step", type=click.IntRange(1), help="Which step, where several are in doubt, as trace show has it.")
-@click.option("--call", type=click.IntRange(1), help="Which call of the step: 2 for the one shown as 3.2.")
+@click.option("--step", type=click.IntRange(1), help="Which step of several in doubt, from 1 as trace show counts.")
+@click.option("--call", type=click.IntRange(1), help="Which call of the step, from 1: 2 for the one shown as 3.2.")
 @click.option("--happened", "outcome", flag_value="happened", multiple=True, help="It took effect.")
 @click.option("--repeat", "outcome", flag_value="repeat", multiple=True, help="Make it again, under the same key.")
 @click.option("--abandon", "outcome", flag_value="abandon", multiple=True, help="Give it up; a run that waits fails.")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from devassist.cli.output import args_text, cut, local_time, one_line
+from devassist.core.events import ModelReplied, ToolIntended, ToolReturned
 from devassist.core.questions import Question, Questions
 from devassist.core.signals import ApprovalGiven, CancelRequested, RunRestored, SettlementGiven
 from devassist.core.wire import Text, parse
@@ -20,11 +21,12 @@ _SETTLED = {"happened": "settled as having happened", "repeat": "settled by repe
 
 
 class Wait(NamedTuple):
-    """A call that waits for a person, and the command that answers."""
+    """A call that waits for a person, and the command that answers; ``pending`` is what the answer object has of it."""
 
     kind: str
     call: str
     command: str
+    pending: Mapping[str, Any]
 
 
 def waits_for(trace_id: str, pending: Sequence[Mapping[str, Any]]) -> list[Wait]:
@@ -41,8 +43,38 @@ def waits_for(trace_id: str, pending: Sequence[Mapping[str, Any]]) -> list[Wait]
             which = "" if alone else place(p["step_index"], p["call_index"])
             how = "--happened --result '…'   (or --repeat, --abandon)"
             command = f"devassist trace settle {trace_id}{which} {how}"
-        waits.append(Wait(p["kind"], call, command))
+        waits.append(Wait(p["kind"], call, command, p))
     return waits
+
+
+def asked_lines(wait: Wait, placed: Iterable[Placed], text: Text) -> list[str]:
+    """What whoever answers would ask first: since when, why, and what the model was about to do."""
+    step, call = wait.pending["step_index"] + 1, wait.pending["call_index"]
+    where = f"step {step}" + (f".{call + 1}" if call else "")
+    lines = [f"  asked       {local_time(wait.pending['since_ms'] * 1000)}, in {where}"]
+    thought, why = _thought_and_reason(call, placed, text)
+    lines += [f"  because     {cut(one_line(why), _ARGS_COLUMNS)}"] if why else []
+    return lines + ([f"  thought     {cut(one_line(thought), _ARGS_COLUMNS)}"] if thought else [])
+
+
+def _thought_and_reason(call: int, placed: Iterable[Placed], text: Text) -> tuple[str | None, str | None]:
+    """Of a call of the newest decision: what the model thought, and what the call's last attempt said."""
+    thought = why = None
+    attempts: dict[int, int] = {}
+    for event, seq, _ in placed:
+        match event:
+            case ModelReplied():
+                thought, why = text(event.thought) if event.thought else None, None
+                attempts.clear()
+            case ToolIntended():
+                attempts[seq] = event.call
+            case ToolReturned() if attempts.get(event.of) == call:
+                why = (text(event.shown) if event.shown else None) or event.code
+            case RunRestored():
+                why = "the journal was put back to an earlier state, so the call may have been made already"
+            case _:
+                pass
+    return thought, why
 
 
 def doubt_lines(trace_id: str, found: Questions, step: int, call: int) -> list[str]:

@@ -15,20 +15,19 @@ from devassist.cli.machine import lock_holder
 from devassist.cli.output import clean, local_time, note, one_line, out_json, short_time, table
 from devassist.cli.people_text import people_lines
 from devassist.cli.times import moment
-from devassist.cli.trace_text import Said, event_row, listed_row, show_text, trace_row
+from devassist.cli.trace_text import Said, show_text
 from devassist.core.graph import mermaid
 from devassist.core.ids import first_at
 from devassist.core.signals import SIGNALS
-from devassist.core.states import CLOSED, STATUS, State
+from devassist.core.states import CLOSED
 from devassist.core.view import summary
 from devassist.ports.audit import ReplayReport, Report
 from devassist.ports.journal import HeadQuery
+from devassist.runtime.listing import STATES_OF, event_row, listed_row, run_row, status_of
 from devassist.runtime.people import names_of
 from devassist.runtime.services import Services
 from devassist.runtime.view import RunView
 
-_STATES = {status: tuple(str(s) for s in State if STATUS[s] == status) for status in dict.fromkeys(STATUS.values())}
-_STATES["running"] += (str(State.INIT),)  # one whose turn has come; the others are left out again below
 _CLOSED = frozenset(str(s) for s in CLOSED)
 _PAGE = 200
 _CANCEL_S = 5.0
@@ -43,7 +42,7 @@ def trace() -> None:
 
 
 @trace.command("list")
-@click.option("--status", type=click.Choice(list(_STATES)), help="Only runs of this status.")
+@click.option("--status", type=click.Choice(list(STATES_OF)), help="Only runs of this status.")
 @click.option("--user", help="Only runs of this user.")
 @click.option("--conversation", help="Only runs of this conversation.")
 @click.option("--since", callback=moment, metavar="TIME", help="Begun at or after: ISO 8601, or 15m, 2h, 7d ago.")
@@ -63,12 +62,12 @@ def list_(
         bounds = [await find(services.heads, before)] if before else []
         bounds += [first_at(until)] if until is not None else []
         query = HeadQuery(
-            states=_STATES[status] if status else (), actor=actor, conversation=conversation,
+            states=STATES_OF[status] if status else (), actor=actor, conversation=conversation,
             before=min(bounds, default=None), since=None if since is None else first_at(since), limit=limit + 1,
         )  # fmt: skip
         heads = await services.heads.list(LOCAL, query)
-        rows = [await listed_row(services, head) for head in heads[:limit]]
-        rows = [row for row in rows if status is None or row["status"] == status]
+        shown = [head for head in heads[:limit] if status in (None, status_of(head))]
+        rows = [await listed_row(services, LOCAL, head) for head in shown]
         if as_json:
             for row in rows:
                 out_json(row)
@@ -114,7 +113,7 @@ def show(ctx: click.Context, trace_id: str, full: bool, events: bool, as_json: b
             out_json(answer)
         else:
             head = await services.heads.head(LOCAL, stream)
-            row = await trace_row(services, head)
+            row = await run_row(services, LOCAL, head)
             click.echo(show_text(answer, row, view, await _people(services, view), full=full))
         return 0
 
@@ -255,7 +254,7 @@ def cancel(ctx: click.Context, trace_id: str, as_json: bool) -> None:
             if head.state in _CLOSED or monotonic() > end:
                 break
             await asyncio.sleep(0.1)
-        row = await trace_row(services, head)
+        row = await run_row(services, LOCAL, head)
         if as_json:
             view = await services.service.view(LOCAL, stream)
             out_json(summary(view.placed, view.text, trace_id=stream.hex(), admin=True, driven=view.driven))

@@ -1,79 +1,19 @@
-"""One run as a row of the list, and as a page of text."""
+"""One run as a page of text."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from devassist.cli.context import LOCAL
 from devassist.cli.output import args_text, clean, cut, indented, local_time, one_line, took
-from devassist.cli.people_text import doubt_lines, waits_for
+from devassist.cli.people_text import asked_lines, doubt_lines, waits_for
 from devassist.cli.screen import source_text
-from devassist.core.definition import Definition
-from devassist.core.errors import JournalCorrupt
 from devassist.core.events import RunStarted
-from devassist.core.ids import time_of
 from devassist.core.questions import Questions
-from devassist.core.signals import SIGNALS
-from devassist.core.states import STATUS, State
-from devassist.ports.journal import Head, Record
-from devassist.runtime.services import Services
-from devassist.runtime.view import RunView, decoded, texts_of
+from devassist.runtime.view import RunView
 
-_PREVIEW = 200
 _OBSERVATION_LINES = 15
-
-
-async def trace_row(services: Services, head: Head) -> dict[str, Any]:
-    """One run as the list shows it, read from its first event and its head."""
-    placed = decoded(await services.journal.read(LOCAL, head.stream, -1, 1))
-    started = placed[0][0] if placed else None
-    if not isinstance(started, RunStarted):
-        raise JournalCorrupt(f"run {head.stream.hex()} does not begin with INIT; 'devassist trace verify' says more")
-    texts = await texts_of(services.journal, LOCAL, head.stream, placed)
-    actor = bytes.fromhex(started.actor)
-    name = (await services.vault.load(frozenset({actor}))).get(actor)
-    message, definition = texts.get(started.message), texts.get(started.definition)
-    return {
-        "trace_id": head.stream.hex(),
-        "status": status_of(head),
-        "state": head.state,
-        "agent": started.agent,
-        "user": name.name if name else None,
-        "conversation_id": head.conversation,
-        "message": None if message is None else message[:_PREVIEW],
-        "model": Definition.from_json(definition).model if definition else None,
-        "started_at_ms": time_of(head.stream) // 1000,
-        "events": head.head_seq + 1,
-        "replaces": started.replaces,
-        "erased": message is None,
-    }
-
-
-async def listed_row(services: Services, head: Head) -> dict[str, Any]:
-    """As ``trace_row``; ``unreadable`` says why a run cannot be read, so that one such run hides no other."""
-    try:
-        return await trace_row(services, head) | {"unreadable": None}
-    except JournalCorrupt as error:
-        nothing = dict.fromkeys(("agent", "user", "message", "model", "replaces"))
-        return {"trace_id": head.stream.hex(), "status": status_of(head), "state": head.state,
-                "conversation_id": head.conversation, "started_at_ms": time_of(head.stream) // 1000,
-                "events": head.head_seq + 1, "erased": False, "unreadable": error.detail} | nothing  # fmt: skip
-
-
-def status_of(head: Head) -> str:
-    """How the run reads outside; one in INIT whose turn has come runs."""
-    return "running" if head.state == "INIT" and head.driving else STATUS[State(head.state)]
-
-
-def event_row(record: Record, names: Mapping[str, str]) -> dict[str, Any]:
-    """A stored event: its place, its body as JSON, its hash; and by whom, where it is a signal."""
-    body = json.loads(record.body)
-    who = {"actor_name": names.get(body["actor"])} if record.kind in SIGNALS and "actor" in body else {}
-    return {
-        "seq": record.seq, "at_us": record.at, "kind": record.kind, "body": body, "hash": record.hash.hex(), **who,
-    }  # fmt: skip
 
 
 class Said(NamedTuple):
@@ -109,7 +49,7 @@ def show_text(answer: dict[str, Any], row: dict[str, Any], view: RunView, said: 
             lines += doubt_lines(answer["trace_id"], said.found, step["step_index"], step["call_index"])
     if said.lines:
         lines += ["", "People", *said.lines]
-    return "\n".join([*lines, "", *_end(answer)])
+    return "\n".join([*lines, "", *_end(answer, view)])
 
 
 def _step(step: dict[str, Any], most: int) -> list[str]:
@@ -141,7 +81,7 @@ def _labelled(label: str, text: str, most: int) -> str:
     return f"  {label}  {body.lstrip()}"
 
 
-def _end(answer: dict[str, Any]) -> list[str]:
+def _end(answer: dict[str, Any], view: RunView) -> list[str]:
     lines: list[str] = []
     error = answer["error"]
     if error is not None:
@@ -149,7 +89,8 @@ def _end(answer: dict[str, Any]) -> list[str]:
     others = [p["kind"] for p in answer["pending"] if p["kind"] not in ("approval", "settlement")]
     lines += [f"Waits for     {kind}" for kind in others]
     for wait in waits_for(answer["trace_id"], answer["pending"]):
-        lines += [f"Waits for     {wait.kind}: {wait.call}", f"{'':14}{wait.command}"]
+        asked = asked_lines(wait, view.placed, view.text)
+        lines += [f"Waits for     {wait.kind}: {wait.call}", *asked, f"{'':14}{wait.command}"]
     if answer["answer"] is not None:
         lines += ["Answer", _text(answer["answer"])]
     elif answer["status"] == "succeeded":

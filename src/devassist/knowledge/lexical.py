@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 
+from devassist.core.terms import is_word, query_terms, terms
 from devassist.knowledge.references import Article, ParsedQuery, Titles
-from devassist.knowledge.text import is_word, query_terms, terms
 
 K1 = 1.2
 B = 0.75

@@ -1,18 +1,29 @@
-"""The policy library over a directory of knowledge assets, held in memory (adapter of ``ports.knowledge``)."""
+"""The policy library over a directory of knowledge assets, held in memory (adapter of ``ports.library``)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 
-from devassist.core.errors import CallerError
+from devassist.core.errors import CallerError, CollectionNotFound
 from devassist.core.scope import Scope
+from devassist.core.terms import has_words
 from devassist.knowledge.assets import Asset, Clause, is_date, load_directory
 from devassist.knowledge.lexical import LexicalIndex, Match, Passage
 from devassist.knowledge.references import Article, article_of_label
-from devassist.knowledge.text import has_words
-from devassist.ports.knowledge import RELEVANCE_THRESHOLD, ClauseHit
+from devassist.ports.library import (
+    DOCS,
+    POLICIES,
+    RELEVANCE_THRESHOLD,
+    Answered,
+    ArmReport,
+    ClauseHit,
+    Question,
+    Ranked,
+)
 
 SAMPLES_DIR = Path(__file__).with_name("samples")
 """The packaged sample policies of an invented province."""
@@ -76,6 +87,7 @@ class PolicyFiles:
 
     def _hit(self, match: Match) -> ClauseHit:
         asset, clause = self._found[match.position]
+        digest = sha256(clause.text.encode()).hexdigest()
         return ClauseHit(
             doc_id=asset.doc_id,
             rev_id=asset.rev_id,
@@ -87,7 +99,41 @@ class PolicyFiles:
             revision_date=asset.revision_date,
             source=asset.source,
             score=match.score,
+            heading=" > ".join(clause.headings),
+            text_sha256=digest,
+            latest_revision=asset.rev_id,
+            valid_from=asset.valid_from,
+            valid_to=asset.valid_to,
         )
+
+
+class PolicyLibrary:
+    """PolicyFiles as a Library of one collection, ``policies``. It knows one time of knowledge, and labels nothing."""
+
+    def __init__(self, files: PolicyFiles, *, today: Callable[[], str], now_us: Callable[[], int]) -> None:
+        self._files, self._today, self._now_us = files, today, now_us
+
+    async def search(self, scope: Scope, question: Question) -> Answered:
+        """See ports.library. Raises CallerError, CollectionNotFound."""
+        for name in question.collections:
+            if name not in (POLICIES, DOCS):
+                raise CollectionNotFound(f"There is no collection {name}; there are: {POLICIES}.")
+        found = await self._files.search(scope, question.query, top_k=question.top_k, as_of=question.as_of)
+        hits = [replace(hit, why=(Ranked("lexical", rank, hit.score),)) for rank, hit in enumerate(found, 1)]
+        there = POLICIES in question.collections
+        return Answered(
+            tuple(hits) if there else (), question.as_of or self._today(), question.known_at or self._now_us(),
+            "eligible/1", None if hits and there else "nothing_found" if there else "collection_empty",
+            arms=(ArmReport("lexical", len(hits) if there else 0),),
+        )  # fmt: skip
+
+    async def best_score(self, scope: Scope, query: str, collection: str = POLICIES) -> float:
+        """See ports.library."""
+        return await self._files.best_score(scope, query) if collection == POLICIES and has_words(query) else 0.0
+
+    async def extent(self, scope: Scope) -> dict[str, tuple[int, int]]:
+        """See ports.library."""
+        return {POLICIES: self._files.extent()}
 
 
 def _passage(asset: Asset, clause: Clause) -> Passage:

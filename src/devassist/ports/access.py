@@ -14,7 +14,8 @@ KeyState = Literal["active", "expired", "revoked"]
 @dataclass(frozen=True, slots=True)
 class ApiKey:
     """A key without its secret. ``owner`` is the domain id of whoever it speaks for, whose name stands in the vault
-    alone; times are microseconds since the Unix epoch, None for never."""
+    alone; ``sees`` are the labels of documents that it opens; times are microseconds since the Unix epoch, None for
+    never."""
 
     key_id: str
     tenant: str
@@ -25,6 +26,7 @@ class ApiKey:
     created: int
     expires: int | None = None
     revoked: int | None = None
+    sees: tuple[str, ...] = ()
 
     def state(self, now: int) -> KeyState:
         if self.revoked is not None:

@@ -29,7 +29,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A backup's files, checked and copied beside the place where they will stand; ``tip`` is the journal's end."""
+    """A backup's files, checked and copied beside the place where they will stand."""
 
     manifest: Manifest
     journal: Path
@@ -68,7 +68,8 @@ class Backups(Protocol):
 
     async def take(self, target: Path) -> Manifest:
         """Copy to a directory that is new or empty, also while a server writes: one moment's state. Durable when the
-        call returns; one that was cut off has no manifest. Raises Conflict, Unavailable, JournalCorrupt."""
+        call returns; one that was cut off has no manifest. Raises InvalidRequest for a place within the data or the
+        keys, Conflict, Unavailable, JournalCorrupt."""
         ...
 
     def locked(self) -> AbstractContextManager[None]:

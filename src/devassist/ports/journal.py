@@ -7,10 +7,13 @@ commitment raises. Every method takes a Scope; without the right ``system`` noth
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
+from devassist.core.errors import JournalCorrupt
+from devassist.core.event_codec import decode, encode
 from devassist.core.events import Event
 from devassist.core.heads import HeadFields
 from devassist.core.scope import Scope
@@ -27,6 +30,11 @@ class Body(NamedTuple):
     data: bytes
     event: Event | None = None
 
+    @staticmethod
+    def of(event: Event) -> Body:
+        """Raises NotCanonical."""
+        return Body(event.kind, encode(event), event)
+
 
 class Record(NamedTuple):
     """One stored event. ``row`` is the store's own cursor position, meaningful to that store only; ``event`` is the
@@ -40,6 +48,17 @@ class Record(NamedTuple):
     hash: bytes
     row: int = 0
     event: Event | None = None
+
+    def decoded(self) -> Event:
+        """Raises UnknownEventKind, and JournalCorrupt naming the row."""
+        if self.event is not None:
+            return self.event
+        try:
+            body = json.loads(self.body)
+        except ValueError:
+            row = f"events(stream={self.stream.hex()}, seq={self.seq})"
+            raise JournalCorrupt(f"{row}.body is no JSON") from None
+        return decode(body)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Python source to run. ``timeout_s`` bounds its running time, not the wait for its turn. ``label`` (hex) marks
-    what is made for it, so that leftovers can be told apart."""
+    """Python source to run. ``timeout_s`` bounds its running time, not the wait for its turn."""
 
     code: str
     timeout_s: float
-    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,9 @@ from devassist.core.tooling import ToolOutcome, ToolSpec
 class CallContext:
     """What a handler may know of its call. ``call_id`` (hex) is the idempotency key that all attempts share.
 
+    ``as_of`` (ISO date), ``known_at`` (microseconds since the epoch) and ``collection`` are the run's own; arguments go
+    before them.
+
     ``approved``: a person approved the call, so asking for approval again would be asking twice. ``cancelled`` is set
     once nobody waits for the result any more (a cancel, a timeout, a lost lease): no thread can be stopped from
     outside, so one that works for long looks at it, or waits with ``cancelled.wait(seconds)``.
@@ -26,6 +29,8 @@ class CallContext:
     as_of: str | None = None
     approved: bool = False
     cancelled: Event = field(default_factory=Event, compare=False, repr=False)
+    known_at: int | None = None
+    collection: str | None = None
 
 
 class ToolBox(Protocol):

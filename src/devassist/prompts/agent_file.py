@@ -11,6 +11,8 @@ Fields (all but the first three may be left out)::
     release: live                   # live | gated; by default gated where grounded
     grounded: false                 # answers only what its knowledge tool returned
     evidence: false                 # answers show what came of the last program that was run
+    citations: quoted               # quoted | numbered: sources by title and label, or by [n]; where grounded
+    unsupported: flag               # flag | remove: sentences that nothing supports; where grounded
     on_unknown: hold                # hold | tell: a call whose outcome is unknown
     parallel: false                 # may run several pure calls of one decision together
     approval: []                    # those of its tools, or '*', of which a person approves each call
@@ -36,13 +38,15 @@ _TOOL = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _MOST = 10**9
 _NEEDED = ("name", "description", "prompt")
 _KNOWN = (
-    *_NEEDED, "tools", "model", "protocol", "release", "grounded", "evidence", "on_unknown", "parallel", "approval",
-    "limits", "max_reply_tokens", "context_tokens",
+    *_NEEDED, "tools", "model", "protocol", "release", "grounded", "evidence", "citations", "unsupported", "on_unknown",
+    "parallel", "approval", "limits", "max_reply_tokens", "context_tokens",
 )  # fmt: skip
 _CHOICES = {
     "model": ("agent", "chat"),
     "protocol": ("text", "tools"),
     "release": ("live", "gated"),
+    "citations": ("quoted", "numbered"),
+    "unsupported": ("flag", "remove"),
     "on_unknown": ("hold", "tell"),
 }
 
@@ -96,6 +100,8 @@ def parse_agent(data: object, stem: str, where: str, origin: str) -> AgentSpec:
         release=fields.get("release"),
         grounded=_of(bool, fields.get("grounded", False), f"{where}: grounded"),
         evidence=_of(bool, fields.get("evidence", False), f"{where}: evidence"),
+        citations=fields.get("citations", "quoted"),
+        unsupported=fields.get("unsupported", "flag"),
         on_unknown=fields.get("on_unknown", "hold"),
         parallel=_of(bool, fields.get("parallel", False), f"{where}: parallel"),
         approval=approval,

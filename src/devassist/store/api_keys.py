@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,13 +18,14 @@ import apsw
 from devassist.core.errors import Conflict, Forbidden, Unavailable
 from devassist.core.scope import Scope
 from devassist.ports.access import ApiKey
-from devassist.store.database import immediate
+from devassist.store.database import Database, immediate
 from devassist.store.key_file import connect_keys, guarded, prepare
 from devassist.store.sql_files import script, statements
 
 SQL = statements("keys.sql")
 _READING = {"cache_size": "-64"}
 _FIELDS = ("key_id", "tenant", "owner", "role", "digest", "label", "created", "expires", "revoked")
+"""As in the table; ``sees`` stands last, its labels joined by blanks."""
 
 T = TypeVar("T")
 
@@ -71,13 +73,14 @@ class FileApiKeys:
             self._path = prepare(keys_dir)
             self._reader = connect_keys(self._path, **_READING)
             self._reader.execute(script("keys_schema.sql"))
+            _widen(self._reader)
         except (apsw.Error, OSError) as error:
             raise Unavailable(f"the key store {keys_dir} cannot be used: {type(error).__name__}: {error}") from None
         self._pool = ThreadPoolExecutor(1, "devassist-api-keys")
 
     async def add(self, scope: Scope, key: ApiKey) -> None:
         _check(scope, key)
-        values = tuple(getattr(key, name) for name in _FIELDS)
+        values = (*(getattr(key, name) for name in _FIELDS), " ".join(key.sees))
         try:
             await self._in_thread(lambda: self._write(SQL["add_key"], values))
         except apsw.ConstraintError:
@@ -86,7 +89,7 @@ class FileApiKeys:
     async def list(self, scope: Scope) -> list[ApiKey]:
         bounds = (scope.tenant, scope.is_system)
         rows = await self._in_thread(lambda: self._reader.execute(SQL["list_keys"], bounds).fetchall())
-        return [ApiKey(*row) for row in rows]
+        return [ApiKey(*row[:-1], sees=tuple(row[-1].split())) for row in rows]
 
     async def revoke(self, scope: Scope, key_id: str, at: int) -> bool:
         values = (at, key_id, scope.tenant, scope.is_system)
@@ -102,7 +105,8 @@ class FileApiKeys:
         self._reader.close()
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, _guarded, work)
+        guarded_work = partial(guarded, work, but=(apsw.ConstraintError,))
+        return await asyncio.get_running_loop().run_in_executor(self._pool, guarded_work)
 
     def _write(self, sql: str, values: tuple[object, ...]) -> list[tuple[object, ...]]:
         writer = connect_keys(self._path, **_READING)
@@ -113,14 +117,12 @@ class FileApiKeys:
             writer.close()
 
 
-def _guarded(work: Callable[[], T]) -> T:
-    """As for the vault, but a broken constraint is the caller's business."""
-    try:
-        return work()
-    except apsw.ConstraintError:
-        raise
-    except apsw.Error:
-        return guarded(work)
+def _widen(db: Database) -> None:
+    """Tables that an earlier build made have no labels."""
+    if not db.execute(SQL["has_sees"]).fetchone():
+        with immediate(db):
+            if not db.execute(SQL["has_sees"]).fetchone():  # another process was first
+                db.execute(SQL["add_sees"])
 
 
 def _check(scope: Scope, key: ApiKey) -> None:

@@ -24,9 +24,22 @@ from devassist.core.errors import InvalidRequest, JournalCorrupt, Unavailable
 from devassist.core.events import SCHEMA_GENERATION
 from devassist.core.lineage import Place, Rewind
 from devassist.ports.backup import Manifest, Present, Staged
-from devassist.store.backup_files import COMPANIONS, copied, digest, move_aside, private, remove, sync, write_whole
+from devassist.store.backup_files import (
+    COMPANIONS,
+    absent,
+    apart,
+    copied,
+    digest,
+    move_aside,
+    private,
+    remove,
+    sync,
+    unmake,
+    write_whole,
+)
 from devassist.store.backup_reading import compare, peek
 from devassist.store.database import Database, connect, immediate
+from devassist.store.lock import FILE as FILE_OF_LOCK
 from devassist.store.lock import DirectoryLock
 from devassist.store.position import FILE, place_of, put_mark, read_position, rewind_of
 from devassist.store.sql_files import statements
@@ -64,9 +77,13 @@ class FileBackups:
 
     @contextmanager
     def locked(self) -> Generator[None]:
+        made = absent(self._at.data)
         lock = DirectoryLock(self._at.data)
         try:
             yield
+        except BaseException:
+            unmake(made, FILE_OF_LOCK)  # while it is locked: the lock of somebody else is never removed
+            raise
         finally:
             lock.release()
 
@@ -113,6 +130,7 @@ def clear_derived(data: Path, graphs: Path) -> None:
 def _take(at: Directories, target: Path) -> Manifest:
     if not at.journal.exists():
         raise Unavailable(f"there is no journal at {at.journal} to back up; --data-dir names another directory")
+    apart(target, {"data": at.data, "key": at.keys})
     private(target)
     try:
         for name, path in at.truth.items():
@@ -214,11 +232,12 @@ def _manifest(source: Path) -> Manifest:
             raise InvalidRequest(f"{path}: a backup of another format, made by devassist {found.get('product')}")
         files = {str(name): (str(each["sha256"]), int(each["bytes"])) for name, each in found.pop("files").items()}
         manifest = Manifest(place=Place(**found.pop("place")), files=files, **found)
+        newer = manifest.generation > SCHEMA_GENERATION
     except FileNotFoundError:
         raise InvalidRequest(f"{source} holds no {MANIFEST}: it is no backup, or one that was cut off") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidRequest(f"{path} cannot be read as a backup's: {type(error).__name__}") from None
-    if manifest.generation > SCHEMA_GENERATION:
+    if newer:
         raise InvalidRequest(f"{source} was made by devassist {manifest.product}, whose events this build cannot read")
     if JOURNAL not in manifest.files or not {JOURNAL, KNOWLEDGE}.issuperset(manifest.files):
         raise InvalidRequest(f"{path} names other files than a backup has")
@@ -278,6 +297,9 @@ def _stamp() -> str:
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
+    """Nobody can stop a thread: who is cancelled waits for its end, or files would be removed and the lock be given up
+    under its hands."""
+
     def guarded() -> T:
         try:
             return work()
@@ -286,4 +308,9 @@ async def _in_thread(work: Callable[[], T]) -> T:
         except OSError as error:
             raise Unavailable(f"{error.filename or 'a file'}: {error.strerror or error}") from None
 
-    return await asyncio.to_thread(guarded)
+    under_way = asyncio.get_running_loop().run_in_executor(None, guarded)
+    try:
+        return await asyncio.shield(under_way)
+    except asyncio.CancelledError:
+        await asyncio.gather(under_way, return_exceptions=True)
+        raise

@@ -7,7 +7,7 @@ import shutil
 from hashlib import sha256
 from pathlib import Path
 
-from devassist.core.errors import Conflict, Unavailable
+from devassist.core.errors import Conflict, InvalidRequest, Unavailable
 
 COMPANIONS = ("", "-wal", "-shm", "-journal")
 """What SQLite keeps beside a database, under names that it goes by."""
@@ -25,6 +25,34 @@ def private(directory: Path) -> None:
         directory.chmod(0o700)
     except OSError as error:
         raise Unavailable(f"{directory} cannot be made: {error.strerror}") from None
+
+
+def apart(target: Path, directories: dict[str, Path]) -> None:
+    """A backup within what it is a backup of is lost with it. Raises InvalidRequest naming which of ``directories``,
+    keyed by what they are called, it is."""
+    for called, directory in directories.items():
+        if target.resolve().is_relative_to(directory.resolve()):
+            raise InvalidRequest(
+                f"{target} lies in the {called} directory {directory}, and would be lost with it: "
+                "give a directory outside of it"
+            )
+
+
+def absent(directory: Path) -> list[Path]:
+    """What has to be made so that ``directory`` is there: itself first, then its parents."""
+    return [path for path in (directory, *directory.parents) if not path.exists()]
+
+
+def unmake(made: list[Path], only: str) -> None:
+    """Remove directories that ``absent`` named, as long as nothing but a file ``only`` is in the first of them."""
+    if not made or not made[0].is_dir() or any(path.name != only for path in made[0].iterdir()):
+        return
+    (made[0] / only).unlink(missing_ok=True)
+    for path in made:
+        try:
+            path.rmdir()
+        except OSError:  # somebody has put something there meanwhile, which stays
+            return
 
 
 def sync(path: Path) -> None:
@@ -72,6 +100,12 @@ def _write(handle: int, data: bytes) -> None:
 
 def write_whole(path: Path, text: str) -> None:
     """A crash leaves what was there before, or all of it; durable when the call returns."""
+    exchange(path, text)
+    sync(path.parent)
+
+
+def exchange(path: Path, text: str) -> None:
+    """A crash leaves what was there before, or all of it, also for a while after the call has returned."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -80,7 +114,6 @@ def write_whole(path: Path, text: str) -> None:
     finally:
         os.close(handle)
     fresh.replace(path)
-    sync(path.parent)
 
 
 def move_aside(database: Path, into: Path, name: str) -> None:

@@ -10,7 +10,7 @@ import apsw
 
 from devassist.core.codec import b64
 from devassist.core.errors import DevAssistError
-from devassist.core.lineage import Place, Rewind, contradiction, lost
+from devassist.core.lineage import Place, Rewind, noticed
 from devassist.ports.backup import Later, LostRun, Present
 from devassist.store.database import Database, connect
 from devassist.store.position import hash_in, place_of, rewind_of
@@ -69,8 +69,4 @@ def peek(journal: Path, remembered: Place | None, now: int) -> Rewind | None:
             pass
         finally:
             db.close()
-    if mark is not None and mark.how != "copied":
-        return mark
-    how = "by_hand" if mark is not None else contradiction(remembered, place, there)
-    since = None if mark is None else mark.window_from
-    return None if how is None else lost(how, remembered, place, since=since, noticed=now, incarnation="")
+    return noticed(mark, remembered, place, there, now=now, fresh="")

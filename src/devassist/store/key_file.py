@@ -11,6 +11,7 @@ from typing import TypeVar
 import apsw
 
 from devassist.core.errors import Unavailable
+from devassist.store.backup_files import sync
 from devassist.store.database import Database, connect
 
 FILE = "keys.db"
@@ -28,27 +29,21 @@ def prepare(directory: Path) -> Path:
     if not directory.is_dir():
         directory.mkdir(mode=0o700, parents=True)
         directory.chmod(0o700)  # whatever the umask took
-        _sync(directory.parent)
+        sync(directory.parent)
     path = directory / FILE
     if not path.exists():
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         os.fchmod(handle, 0o600)
         os.close(handle)
-        _sync(directory)
+        sync(directory)
     return path
 
 
-def _sync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def guarded(work: Callable[[], T]) -> T:
-    """Raises Unavailable where SQLite fails."""
+def guarded(work: Callable[[], T], *, but: tuple[type[apsw.Error], ...] = ()) -> T:
+    """Raises Unavailable where SQLite fails; the errors ``but`` are the caller's business."""
     try:
         return work()
+    except but:
+        raise
     except apsw.Error as error:
         raise Unavailable(f"the key store failed: {type(error).__name__}: {error}") from None

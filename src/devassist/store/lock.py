@@ -8,6 +8,8 @@ from pathlib import Path
 
 from devassist.core.errors import DataDirInUse
 
+FILE = "lock"
+
 
 class DirectoryLock:
     """``flock`` on ``<data_dir>/lock``; the kernel lets go of it when the process dies, however it dies. Holding it
@@ -16,7 +18,7 @@ class DirectoryLock:
     def __init__(self, data_dir: Path) -> None:
         """Raises DataDirInUse naming the holder's pid."""
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = data_dir / "lock"
+        path = data_dir / FILE
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

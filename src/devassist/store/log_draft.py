@@ -24,6 +24,7 @@ from devassist.core.log_rows import (
     started,
 )
 from devassist.ports.journal import Head, Record
+from devassist.store.log_references import source_of
 
 KEPT_CHARS = max(OUTPUT_CHARS, MESSAGE_CHARS)
 INIT = "run_started"
@@ -40,10 +41,13 @@ class Carried:
 
 
 class Drafted(NamedTuple):
+    """``clauses`` is the reference of the text that names the clauses which the event is about."""
+
     carried: Carried
     record: Record
     row: LogRow
     metadata: str
+    clauses: str | None = None
 
 
 @dataclass(slots=True)
@@ -74,6 +78,12 @@ def row_of(record: Record, body: dict[str, Any], context: RunContext) -> tuple[L
     except (TypeError, ValueError, LookupError):
         pass
     return LogRow(record.kind, context.step, context.state), context
+
+
+def drafted(record: Record, body: dict[str, Any], carried: Carried) -> Drafted:
+    """The row of a record, which the stream then stands behind."""
+    row, carried.context = row_of(record, body, carried.context)
+    return Drafted(carried, record, row, metadata_of(record, body, carried), source_of(body))
 
 
 def metadata_of(record: Record, body: dict[str, Any], carried: Carried) -> str:

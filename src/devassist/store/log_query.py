@@ -7,9 +7,10 @@ millions is found by his runs, one with most of them by walking the newest rows 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -30,6 +31,8 @@ FEW = 500
 """Up to so many runs or matching texts are looked up one by one and sorted."""
 MAX_LIMIT, MAX_TEXT = 1000, 1000
 COMMON_KINDS = frozenset({"model_intended", "model_replied", "tool_intended", "tool_returned"})
+
+T = TypeVar("T")
 
 _CODES = re.compile(r"1|[a-z][a-z_]{0,63}")
 _TRACE = re.compile(r"[0-9a-f]{32}")
@@ -92,6 +95,9 @@ class LogReader:
 
     def close(self) -> None:
         self._db.close()
+
+    def with_db(self, work: Callable[[Database], T]) -> T:
+        return work(self._db)
 
     def page(self, query: LogQuery, visible: Visible) -> tuple[list[dict[str, Any]], str | None]:
         """Rows and the place to continue from, None at the end. The query has passed ``check``."""

@@ -20,11 +20,12 @@ import apsw
 
 from devassist.core.errors import DevAssistError, JournalCorrupt, PayloadErased, RunNotFound, Unavailable
 from devassist.core.scope import SYSTEM, Scope
-from devassist.ports.decision_log import LogPage, LogQuery
+from devassist.ports.decision_log import LogPage, LogQuery, ReliancePage
 from devassist.ports.journal import Feed, Head, Heads, Journal, Record
 from devassist.ports.vault import Vault
 from devassist.store.log_draft import INIT, Draft
 from devassist.store.log_query import LogReader, Visible, check
+from devassist.store.log_relied import checked, relied
 from devassist.store.log_writer import LogWriter
 
 BATCH = 300
@@ -202,15 +203,31 @@ class SqliteLog:
         """Waits up to a second until the log has reached the journal's end as of now. Raises InvalidRequest."""
         check(query)
         await self._arrive()
-        own = None
-        if not scope.is_admin:
-            own = await self._vault.find(scope, "user", scope.actor)
-            if own is None:
-                return LogPage([], None, await self.lag())
-        visible = Visible(None if scope.is_system else scope.tenant, own)
-        loop = asyncio.get_running_loop()
-        rows, following = await loop.run_in_executor(self._reading, _guarded, lambda: self._reader.page(query, visible))
+        visible = await self._visible(scope)
+        if visible is None:
+            return LogPage([], None, await self.lag())
+        rows, following = await self._in_reader(lambda: self._reader.page(query, visible))
         return LogPage(rows, following, await self.lag())
+
+    async def relied(
+        self, scope: Scope, *, doc_id: str | None = None, rev_id: str | None = None, after: str | None = None,
+        limit: int = 50,
+    ) -> ReliancePage:  # fmt: skip
+        """See ports.decision_log. Raises InvalidRequest."""
+        asked = checked(doc_id, rev_id, after, limit)
+        await self._arrive()
+        visible = await self._visible(scope)
+        if visible is None:
+            return ReliancePage([], None, await self.lag())
+        rows, following = await self._in_reader(lambda: self._reader.with_db(lambda db: relied(db, asked, visible)))
+        return ReliancePage(rows, following, await self.lag())
+
+    async def _visible(self, scope: Scope) -> Visible | None:
+        """Whose rows a caller may see; None for one who has none."""
+        own = None if scope.is_admin else await self._vault.find(scope, "user", scope.actor)
+        if own is None and not scope.is_admin:
+            return None
+        return Visible(None if scope.is_system else scope.tenant, own)
 
     async def _arrive(self) -> None:
         """The chase goes on when a query's patience ends, and later queries join it."""
@@ -222,6 +239,9 @@ class SqliteLog:
             if self._chase.done() and (error := self._chase.exception()) is not None:
                 _log.warning("the decision log cannot follow; a query shows what there is: %s", error)
                 return
+
+    async def _in_reader(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._reading, _guarded, work)
 
     async def _in_writer(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._writing, _guarded, work)

@@ -18,21 +18,21 @@ from devassist.store.database import Database, connect, immediate
 from devassist.store.log_draft import (
     Carried,
     Draft,
-    Drafted,
     body_of,
     carry,
     cut,
+    drafted,
     erased_by,
-    metadata_of,
     owner_of,
     owners,
     row_of,
     short,
 )
+from devassist.store.log_references import Mention, link, mentions, number
 from devassist.store.sql_files import script, statements
 
 SQL = statements("log.sql")
-VERSION = 2
+VERSION = 3
 """Of log_schema.sql."""
 CARRIED = 5_000
 """How many streams are carried; beyond it the oldest are read anew from the journal when they move again."""
@@ -94,11 +94,15 @@ class LogWriter:
             if carried is None:
                 carried = self._take_up(record.stream, (record,), heads.get(record.stream), applied=False)
             body = body_of(record)
-            row, carried.context = row_of(record, body, carried.context)
-            draft.rows.append(Drafted(carried, record, row, metadata_of(record, body, carried)))
-            for ref in (row.input, row.output, row.message):
-                if ref is not None and ref not in carried.texts:
-                    draft.wanted.setdefault(record.stream, []).append(ref)
+            made = drafted(record, body, carried)
+            draft.rows.append(made)
+            known = carried.texts
+            named = (made.row.input, made.row.output, made.row.message)
+            missing = [ref for ref in named if ref is not None and ref not in known]
+            if made.clauses is not None:
+                missing.append(made.clauses)
+            if missing:
+                draft.wanted.setdefault(record.stream, []).extend(missing)
             if carried.id == 0:
                 domains.update(owners(carried.context))
             if carried.kind == "erasure":
@@ -121,7 +125,7 @@ class LogWriter:
             return False
         self.position = draft.end
         self.backlog += self._last_text - last_text
-        for _, record, _, _ in draft.rows:
+        for _, record, _, _, _ in draft.rows:
             if record.kind in TERMINAL:
                 self._carried.pop(record.stream, None)
         while len(self._carried) > CARRIED:
@@ -151,10 +155,12 @@ class LogWriter:
         rows: list[tuple[Any, ...]] = []
         fresh: list[tuple[int, int, int, str]] = []
         none: Mapping[str, str] = {}
-        for carried, record, row, extra in draft.rows:
+        for carried, record, row, extra, clauses in draft.rows:
             if carried.id == 0:
                 self._insert_run(carried, record.stream, names)
             known, given = carried.texts, texts.get(record.stream, none)
+            if clauses is not None and (text := given.get(clauses)) is not None:
+                self._refer(carried.id, record.seq, mentions(record.kind, text))
             for ref in (row.input, row.output, row.message):
                 if ref is not None and ref not in known and (text := given.get(ref)) is not None:
                     self._last_text += 1
@@ -167,6 +173,14 @@ class LogWriter:
             ))  # fmt: skip
         self._db.executemany(SQL["insert_text"], fresh)
         self._db.executemany(SQL["insert_row"], rows)
+
+    def _refer(self, run: int, seq: int, found: Sequence[Mention]) -> None:
+        for one in found:
+            known = self._one("find_clause", one.rev_id, one.clause_id)
+            key = known[0] if known else link(number(self._one("last_clause")[0] or b"") + 1)
+            if not known:
+                self._db.execute(SQL["insert_clause"], (key, one.doc_id, one.rev_id, one.clause_id))
+            self._db.execute(SQL["insert_reference"], (run, seq, key, one.used, one.rank))
 
     def _insert_run(self, carried: Carried, stream: bytes, names: Names) -> None:
         self._last_run += 1
@@ -203,7 +217,7 @@ class LogWriter:
         """``optimize`` rewrites the index without what was deleted; texts and names are overwritten in place."""
         if not self._one("find_live_domain", domain):
             return
-        for name in ("erase_index", "erase_texts", "erase_name"):
+        for name in ("erase_index", "erase_texts", "erase_references", "erase_name"):
             self._db.execute(SQL[name], (domain,))
         self._db.execute(SQL["optimize"])
         self.unscrubbed = True

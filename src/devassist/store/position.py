@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +18,7 @@ import apsw
 
 from devassist.core.errors import JournalCorrupt, Unavailable
 from devassist.core.lineage import Place, Rewind
+from devassist.store.backup_files import exchange
 from devassist.store.database import Database, connect, immediate
 from devassist.store.sql_files import statements
 
@@ -119,23 +119,12 @@ class PositionFile:
         await asyncio.to_thread(self._write, place)
 
     def _write(self, place: Place) -> None:
-        """A new file takes the old one's place, so that a crash leaves one or the other. Which of them is not waited
-        for: an older one is still where this journal stood once."""
-        fresh = self.path.with_name(f"{FILE}.{os.getpid()}")
+        """That the new file is in place is not waited for: an older one is still where this journal stood once."""
         with self._writing:
-            self._replace(fresh, place)
-
-    def _replace(self, fresh: Path, place: Place) -> None:
-        try:
-            handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             try:
-                os.write(handle, json.dumps(place._asdict()).encode())
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-            fresh.replace(self.path)
-        except OSError as error:
-            raise Unavailable(f"{self.path} cannot be written: {error.strerror}") from None
+                exchange(self.path, json.dumps(place._asdict()))
+            except OSError as error:
+                raise Unavailable(f"{self.path} cannot be written: {error.strerror}") from None
 
 
 def read_position(path: Path) -> Place | None:

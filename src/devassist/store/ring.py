@@ -8,7 +8,7 @@ from itertools import islice
 
 from devassist.ports.journal import Record
 
-KEPT = 2048
+KEPT = 1024
 
 
 class Ring:

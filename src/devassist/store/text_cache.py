@@ -8,7 +8,7 @@ from collections import OrderedDict
 class TextCache:
     """An LRU of reference -> (domain, text), at most ``limit`` characters of text."""
 
-    def __init__(self, limit: int = 1_500_000) -> None:
+    def __init__(self, limit: int = 500_000) -> None:
         self._limit = limit
         self._size = 0
         self._items: OrderedDict[bytes, tuple[bytes, str]] = OrderedDict()

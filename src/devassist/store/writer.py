@@ -29,8 +29,10 @@ CROWD = 4
 class Writer:
     """Runs operations in batches on its own thread and connection."""
 
-    def __init__(self, db: Database, on_commit: Callable[[list[Any]], None]) -> None:
+    def __init__(self, db: Database, on_commit: Callable[[list[Any]], None], what: str = "the journal") -> None:
+        """``what`` is written, for errors."""
         self._db = db
+        self._what = what
         self._on_commit = on_commit
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[tuple[Operation, asyncio.Future[Any]] | None] = queue.SimpleQueue()
@@ -82,7 +84,7 @@ class Writer:
             return self._transaction(batch)
         except Exception as error:  # noqa: BLE001 - the thread outlives any fault; it goes to the caller that made it
             if len(batch) == 1:
-                return [(batch[0][1], _failed(error) if isinstance(error, apsw.Error) else error)]
+                return [(batch[0][1], _failed(self._what, error) if isinstance(error, apsw.Error) else error)]
         results: list[tuple[asyncio.Future[Any], Any]] = []
         for item in batch:
             results += self._commit([item])
@@ -116,6 +118,6 @@ class Writer:
                 future.set_result(result)
 
 
-def _failed(error: apsw.Error) -> DevAssistError:
+def _failed(what: str, error: apsw.Error) -> DevAssistError:
     """A database error as ours: full disk, I/O error, lock that did not come free, or a refused row."""
-    return Unavailable(f"the journal could not be written: {type(error).__name__}: {error}")
+    return Unavailable(f"{what} could not be written: {type(error).__name__}: {error}")

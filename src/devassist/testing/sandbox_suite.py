@@ -21,8 +21,6 @@ BOB = Scope(tenant="default", actor="bob")
 NAMESAKE = Scope(tenant="elsewhere", actor="alice")
 LONG_S = 30.0
 """A bound for what should take moments: machines can be busy."""
-LATE_S = 6.0
-"""How much later than its timeout a program may be reported as ended."""
 _SLEEP = "import time\nprint('start')\nwhile True: time.sleep(0.05)"
 
 
@@ -131,7 +129,7 @@ class SandboxSuite:
         begun = time.monotonic()
         done = await run(sandbox, _SLEEP, 1)
         assert (done.timed_out, done.exit_code, done.stdout) == (True, -9, "start\n")
-        assert 900 <= done.duration_ms <= 1000 + LATE_S * 1000
+        assert 900 <= done.duration_ms <= LONG_S * 1000
         assert time.monotonic() - begun < 1 + LONG_S
 
     async def test_busy_without_end_is_ended_too(self, sandbox: Sandbox) -> None:
@@ -179,14 +177,12 @@ class SandboxSuite:
         assert [one.stdout for one in done] == [f"{number}\n" for number in range(6)]
 
     async def test_a_cancelled_program_is_killed(self, sandbox: Sandbox) -> None:
-        """Giving up waits no longer than a second or so, and leaves a sandbox that works."""
-        task = asyncio.create_task(run(sandbox, _SLEEP))
+        """Giving up does not wait for the program's time to be over, and leaves a sandbox that works."""
+        task = asyncio.create_task(run(sandbox, _SLEEP, 2 * LONG_S))
         await until_running(sandbox, task)
         task.cancel()
-        begun = time.monotonic()
         with pytest.raises(asyncio.CancelledError):
-            await task
-        assert time.monotonic() - begun < 3
+            await asyncio.wait_for(task, LONG_S)
         assert (await run(sandbox, "print(1)")).stdout == "1\n"
 
     async def test_the_end_cannot_be_forged(self, sandbox: Sandbox) -> None:
@@ -199,10 +195,9 @@ class SandboxSuite:
         """One runs, one waits, a third is Overloaded; another user is not kept out, nor is a namesake elsewhere."""
         first = asyncio.create_task(run(narrow, "import time; time.sleep(3)"))
         await until_running(narrow, first)
-        second = asyncio.create_task(run(narrow, "print(2)"))
-        await asyncio.sleep(0.05)
-        with pytest.raises(Overloaded):
-            await run(narrow, "print(3)")
+        more = [asyncio.create_task(run(narrow, "print(2)")) for _ in range(2)]
+        (refused,), (second,) = await asyncio.wait(more, timeout=LONG_S, return_when=asyncio.FIRST_COMPLETED)
+        assert isinstance(refused.exception(), Overloaded)
         others = await asyncio.gather(*(run(narrow, "print(4)", scope=scope) for scope in (BOB, NAMESAKE)))
         assert [one.stdout for one in others] == ["4\n", "4\n"]
         assert (await second).stdout == "2\n"
@@ -223,11 +218,11 @@ class SandboxSuite:
 
     async def test_closing_ends_what_runs(self, closed: Sandbox) -> None:
         """Its caller gets SandboxUnavailable, and does not wait for the timeout."""
-        task = asyncio.create_task(run(closed, _SLEEP))
+        task = asyncio.create_task(run(closed, _SLEEP, 2 * LONG_S))
         await until_running(closed, task)
         await asyncio.wait_for(closed.close(), LONG_S)
         with pytest.raises(SandboxUnavailable):
-            await asyncio.wait_for(task, 3)
+            await asyncio.wait_for(task, LONG_S)
 
     async def test_a_closed_sandbox_runs_nothing(self, closed: Sandbox) -> None:
         """Closing twice is no fault; afterwards there is only SandboxUnavailable."""

@@ -12,7 +12,6 @@ from devassist.core.errors import Overloaded
 from devassist.core.scope import Scope
 from devassist.core.tooling import ToolResult, ToolSpec
 from devassist.ports.sandbox import Execution, Finding, Program, Sandbox
-from devassist.ports.tools import CallContext
 from devassist.tools.outcomes import FailForGood
 from devassist.tools.registry import Tool
 
@@ -66,13 +65,13 @@ def execute_code_tool(
     way from a model or a person to the sandbox.
     """
 
-    async def handler(code: str, scope: Scope, context: CallContext, timeout_s: int = default_timeout_s) -> ToolResult:
+    async def handler(code: str, scope: Scope, timeout_s: int = default_timeout_s) -> ToolResult:
         found = scan(code)
         blocked = [finding for finding in found if finding.blocked]
         if blocked:
             raise FailForGood("sandbox_code_blocked", _refusal(blocked), status=400)
         try:
-            done = await sandbox.execute(scope, Program(code, float(timeout_s), context.trace_id))
+            done = await sandbox.execute(scope, Program(code, float(timeout_s)))
         except Overloaded as error:
             raise FailForGood("sandbox_busy", error.detail, status=429) from None
         result = _result(done, found)

@@ -7,9 +7,10 @@ from typing import Any
 from devassist.core.errors import CallerError
 from devassist.core.scope import Scope
 from devassist.core.tooling import ToolResult, ToolRetry, ToolSpec
-from devassist.ports.knowledge import ClauseHit, PolicyLibrary
+from devassist.ports.library import POLICIES, ClauseHit, Library, Question
 from devassist.ports.tools import CallContext
 from devassist.tools.registry import Tool
+from devassist.tools.retrieval import retrieval_of
 
 _TOP_K = 5
 _TIMEOUT_S = 10.0
@@ -64,10 +65,11 @@ _RESULT: dict[str, Any] = {
 }
 
 
-def get_policy_tool(library: PolicyLibrary) -> Tool:
+def get_policy_tool(library: Library) -> Tool:
     """The tool over a library. It reads only, so its effect is ``pure``.
 
-    Without ``as_of`` in the arguments the run's own (``context.as_of``) counts, without that the library's today.
+    Without ``as_of`` in the arguments the run's own (``context.as_of``) counts, without that the library's today. The
+    time of knowledge is the run's. There is no match at all where the library does not know what the question is about.
     """
 
     async def get_policy(
@@ -82,11 +84,13 @@ def get_policy_tool(library: PolicyLibrary) -> Tool:
         if (question is None) == (keywords is None):
             return ToolRetry("Give either question or keywords, exactly one of the two.")
         query = question if question is not None else _joined(keywords or "")
+        asked = Question(query, (POLICIES,), top_k, as_of or context.as_of, context.known_at, relevant=True)
         try:
-            hits = await library.search(scope, query, top_k=top_k, as_of=as_of or context.as_of)
+            answered = await library.search(scope, asked)
         except CallerError as error:
             return ToolRetry(_advice(error))
-        return ToolResult({"found": bool(hits), "matches": [_match(hit) for hit in hits]})
+        value = {"found": bool(answered.hits), "matches": [_match(hit) for hit in answered.hits]}
+        return ToolResult(value, retrieval=retrieval_of(scope, asked, answered))
 
     spec = ToolSpec("get_policy", _DESCRIPTION, _PARAMETERS, _RESULT, effect="pure", timeout_s=_TIMEOUT_S)
     return Tool(spec, get_policy)

@@ -21,11 +21,17 @@ DELETE FROM domains WHERE domain = ? AND (tenant = ? OR ?);
 UPDATE api_keys SET label = '' WHERE owner = ? AND (tenant = ? OR ?);
 
 -- name: add_key
-INSERT INTO api_keys(key_id, tenant, owner, role, digest, label, created, expires, revoked)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO api_keys(key_id, tenant, owner, role, digest, label, created, expires, revoked, sees)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: has_sees
+SELECT 1 FROM pragma_table_info('api_keys') WHERE name = 'sees';
+
+-- name: add_sees
+ALTER TABLE api_keys ADD COLUMN sees TEXT NOT NULL DEFAULT '';
 
 -- name: list_keys
-SELECT key_id, tenant, owner, role, digest, label, created, expires, revoked FROM api_keys
+SELECT key_id, tenant, owner, role, digest, label, created, expires, revoked, sees FROM api_keys
 WHERE tenant = ? OR ? ORDER BY created, key_id;
 
 -- name: revoke_key

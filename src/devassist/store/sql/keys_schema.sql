@@ -28,5 +28,6 @@ CREATE TABLE IF NOT EXISTS api_keys(
   label   TEXT    NOT NULL,
   created INTEGER NOT NULL,
   expires INTEGER,
-  revoked INTEGER
+  revoked INTEGER,
+  sees    TEXT    NOT NULL DEFAULT ''  -- labels of documents that it opens, joined by blanks
 ) STRICT, WITHOUT ROWID;

@@ -51,6 +51,18 @@ INSERT INTO log_rows(run, seq, at, kind, step, state, tool, input, output, messa
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run, seq) DO NOTHING;
 
+-- name: last_clause
+SELECT max(key) FROM log_clauses;
+
+-- name: find_clause
+SELECT key FROM log_clauses WHERE rev_id = ? AND clause_id = ?;
+
+-- name: insert_clause
+INSERT INTO log_clauses(key, doc_id, rev_id, clause_id) VALUES (?, ?, ?, ?);
+
+-- name: insert_reference
+INSERT INTO log_references(run, seq, clause, used, rank) VALUES (?, ?, ?, ?, ?);
+
 -- name: index_texts
 INSERT INTO texts_fts(rowid, body) SELECT id, body FROM texts WHERE id > ? AND id <= ? AND trim(body) <> '';
 
@@ -68,6 +80,10 @@ WHERE t.id IN (SELECT text FROM texts_of_domain WHERE domain = ?) AND t.id <= (S
 UPDATE texts SET body = printf('%*s', length(CAST(body AS BLOB)), '')
 WHERE id IN (SELECT text FROM texts_of_domain WHERE domain = ?);
 
+-- name: erase_references
+UPDATE log_references SET clause = zeroblob(4)
+WHERE run IN (SELECT run FROM log_runs WHERE domain = (SELECT id FROM domains WHERE domain = ? AND erased = 0));
+
 -- name: erase_name
 UPDATE domains
 SET name = CASE WHEN name IS NOT NULL THEN printf('%*s', length(CAST(name AS BLOB)), '') END, erased = 1
@@ -82,6 +98,8 @@ PRAGMA wal_checkpoint(TRUNCATE);
 -- name: wipe
 INSERT INTO texts_fts(texts_fts) VALUES ('delete-all');
 DELETE FROM log_rows;
+DELETE FROM log_references;
+DELETE FROM log_clauses;
 DELETE FROM texts;
 DELETE FROM log_runs;
 DELETE FROM domains;

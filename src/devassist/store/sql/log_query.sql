@@ -112,3 +112,25 @@ t.body LIKE :{term} ESCAPE '\';
 
 -- name: term_folded
 contains_folded(t.body, :{term});
+
+-- name: relied
+SELECT u.trace_id, min(r.at) AS at, CASE WHEN a.erased = 0 THEN a.name END AS user_id, u.conversation, u.agent,
+       (SELECT state FROM log_rows l WHERE l.run = u.run ORDER BY l.seq DESC LIMIT 1) AS state,
+       c.doc_id, c.rev_id, c.clause_id, min(f.used) AS used, min(nullif(f.rank, 0)) AS rank, u.run
+FROM log_references f CROSS JOIN log_clauses c ON c.key = f.clause CROSS JOIN log_runs u ON u.run = f.run
+JOIN log_rows r ON r.run = f.run AND r.seq = f.seq LEFT JOIN domains a ON a.id = u.actor
+WHERE {which} AND f.run IN (
+  SELECT DISTINCT f.run
+  FROM log_references f CROSS JOIN log_clauses c ON c.key = f.clause CROSS JOIN log_runs u ON u.run = f.run
+  WHERE {where} ORDER BY f.run DESC LIMIT :limit)
+GROUP BY u.run, c.key
+ORDER BY u.run DESC, used, rank IS NULL, rank, c.clause_id;
+
+-- name: where_doc_id
+c.doc_id = :doc_id;
+
+-- name: where_rev_id
+c.rev_id = :rev_id;
+
+-- name: where_older_run
+f.run < :older_run;

@@ -1,6 +1,6 @@
 -- The decision log: a projection of the journal, rebuilt at any time. Texts and names stand here in the clear until
 -- their erasure domain is erased. A log of another version is dropped and made again (log_writer.VERSION).
-PRAGMA user_version = 2;
+PRAGMA user_version = 3;
 
 CREATE TABLE IF NOT EXISTS cursor(
   one        INTEGER PRIMARY KEY CHECK (one = 1),
@@ -76,6 +76,26 @@ CREATE INDEX IF NOT EXISTS log_rows_tool ON log_rows(tool, at) WHERE tool IS NOT
 CREATE INDEX IF NOT EXISTS log_rows_rare ON log_rows(kind, at)
   WHERE kind NOT IN ('model_intended', 'model_replied', 'tool_intended', 'tool_returned');
 
+-- Clauses of knowledge that runs used, and by which run: links of four bytes, so that an erasure blanks them in place. No
+-- index leads to a link, for the same reason; who asks for the answers that relied on a document has time.
+CREATE TABLE IF NOT EXISTS log_clauses(
+  key       BLOB NOT NULL PRIMARY KEY CHECK (length(key) = 4),
+  doc_id    TEXT NOT NULL,
+  rev_id    TEXT NOT NULL,
+  clause_id TEXT NOT NULL,
+  UNIQUE (rev_id, clause_id)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS log_clauses_doc ON log_clauses(doc_id);
+
+CREATE TABLE IF NOT EXISTS log_references(
+  id     INTEGER PRIMARY KEY,
+  run    INTEGER NOT NULL,
+  seq    INTEGER NOT NULL,
+  clause BLOB    NOT NULL CHECK (length(clause) = 4),
+  used   TEXT    NOT NULL CHECK (used IN ('retrieved', 'cited')),
+  rank   INTEGER NOT NULL                -- among what was retrieved, from 1; 0 where it has none
+);
+
 -- Texts that an erasure still has to blank.
 CREATE VIEW IF NOT EXISTS texts_of_domain AS
 SELECT d.domain AS domain, t.id AS text
@@ -118,6 +138,27 @@ LEFT JOIN texts i ON i.id = r.input
 LEFT JOIN texts o ON o.id = r.output
 LEFT JOIN texts m ON m.id = r.message
 LEFT JOIN log_rows p ON p.run = r.run AND p.seq = r.seq - 1;
+
+-- Which answers relied on what; like decision_log it is for any SQL client.
+CREATE VIEW IF NOT EXISTS knowledge_used AS
+SELECT
+  u.trace_id AS trace_id,
+  f.seq AS seq,
+  r.at AS at,
+  u.tenant AS tenant,
+  CASE WHEN a.erased = 0 THEN a.name END AS user_id,
+  u.conversation AS conversation_id,
+  u.agent AS agent,
+  c.doc_id AS doc_id,
+  c.rev_id AS rev_id,
+  c.clause_id AS clause_id,
+  f.used AS used,
+  f.rank AS rank
+FROM log_references f
+JOIN log_clauses c ON c.key = f.clause
+JOIN log_runs u ON u.run = f.run
+JOIN log_rows r ON r.run = f.run AND r.seq = f.seq
+LEFT JOIN domains a ON a.id = u.actor;
 
 -- The table that people query with any SQL client; its columns are a promise.
 CREATE VIEW IF NOT EXISTS decision_log AS
