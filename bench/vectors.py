@@ -1,8 +1,8 @@
 """``python -m bench.vectors``: what searches of the vector indexes cost, what approximate search misses, and memory.
 
 The vectors are the real ones of the knowledge bundle and, up to the size asked for, seeded near copies of them, as
-revisions of statutes are: harder for approximate search than texts that differ. CPU is that of the worker process, taken
-around each search in it. Progress on stderr; stdout ends in FIGURE lines.
+revisions of statutes are: harder for approximate search than texts that differ. CPU is that of the worker process,
+taken around each search in it. Progress on stderr; stdout ends in FIGURE lines.
 """
 
 from __future__ import annotations

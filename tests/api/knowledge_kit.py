@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ def keys_of(live: Live) -> dict[str, str]:
 
 
 async def put(api: Api, name: str, text: str | bytes, **params: str) -> Reply:
-    data = text if isinstance(text, bytes) else text.encode()
+    data = BytesIO(text if isinstance(text, bytes) else text.encode())
     return await api.send("POST", "/knowledge/documents", params={"name": name, **params}, data=data)
 
 

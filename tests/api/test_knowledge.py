@@ -210,7 +210,12 @@ async def test_uploads_have_a_limit_of_their_own(live: Live, root: Api) -> None:
     is left; other paths keep the small limit."""
     text = "# 大\n\n" + "一段话。" * 300_000
     assert len(text.encode()) > 2_000_000
-    assert (await put(root, "大.md", text)).status in (201, 422)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield text.encode()
+
+    large = await root.send("POST", "/knowledge/documents", params={"name": "大.md"}, data=pieces())
+    assert large.status == 201, large.text
     too_large = {"Content-Length": str(MAX_FILE_BYTES + 1)}
     key = root._headers["Authorization"]  # pyright: ignore[reportPrivateUsage]
     head = f"POST /knowledge/documents?name=a.md HTTP/1.1\r\nHost: localhost\r\nAuthorization: {key}\r\n"
@@ -225,7 +230,7 @@ async def test_uploads_have_a_limit_of_their_own(live: Live, root: Api) -> None:
     reply = await root.send("POST", "/knowledge/documents", params={"name": "b.md"}, data=chunks())
     assert (reply.status, reply.json["code"]) == (413, "body_too_large")
     assert spooled(live) == []
-    other = await root.send("POST", "/knowledge/documents/leave/repeal", data=b" " * 2_000_000)
+    other = await root.send("POST", "/knowledge/documents/leave/repeal", data=pieces())
     assert other.status == 413
 
 
@@ -288,3 +293,34 @@ async def test_changes_are_for_administrators(live: Live, root: Api) -> None:
         assert [(reply.status, reply.json["code"]) for reply in asked] == [(403, "forbidden")] * len(asked)
         rows = (await bob.get("/knowledge/documents?collection=docs")).json["documents"]
     assert [(row["doc_id"], row["state"]) for row in rows] == [("leave", "in_force")]
+
+
+async def test_metrics_tell_what_there_is_and_how_it_is_searched(root: Api) -> None:
+    """Documents and clauses by collection, the quarantine, the lag, and searches by arm and what it did."""
+    await taken(root, FILE, LEAVE, collection="rules")
+    await put(root, "noise.bin", b"\x00\x01" * 500)
+    for query in ("年休假", "zebra"):
+        await root.get(f"/knowledge/search?q={query}&collection=rules")
+    text = (await root.get("/metrics")).text
+    for line in (
+        'devassist_knowledge_documents{collection="rules"} 1.0',
+        'devassist_knowledge_clauses{collection="rules"} 3.0',
+        "devassist_knowledge_quarantined 1.0",
+        "devassist_knowledge_index_lag 0.0",
+        'devassist_knowledge_searches_total{arm="lexical",outcome="found"} 1.0',
+        'devassist_knowledge_searches_total{arm="dense",outcome="off"} 2.0',
+    ):
+        assert line in text, line
+
+
+async def test_affected_answers_are_found_by_document(root: Api) -> None:
+    """Over HTTP as on the command line; who is neither administrator nor the one who asked finds nothing."""
+    done = await taken(root, FILE, LEAVE, doc_id="leave")
+    answer = await root.ask("年休假每年几天？", agent="rag")
+    rows = (await root.get("/knowledge/affected?doc_id=leave")).json["rows"]
+    assert {(row["trace_id"], row["used"], row["user_id"]) for row in rows if row["used"] == "cited"} == {
+        (answer["trace_id"], "cited", "root")
+    }
+    assert (await root.get(f"/knowledge/affected?rev_id={done['rev_id']}")).json["rows"] == rows
+    wrong = await root.get("/knowledge/affected")
+    assert (wrong.status, wrong.json["errors"][0]["path"]) == (422, "/query/doc_id")

@@ -28,6 +28,10 @@ PATHS = {
     "/runs/{trace_id}/graph.mmd", "/runs/{trace_id}/payloads/{ref}", "/admin/agent-traces",
     "/admin/agent-traces/{trace_id}", "/admin/decision-log", "/conversations", "/conversations/{conversation_id}",
     "/agents", "/tools", "/livez", "/readyz", "/health", "/metrics",
+    "/knowledge/collections", "/knowledge/documents", "/knowledge/documents/{doc_id}",
+    "/knowledge/documents/{doc_id}/repeal", "/knowledge/revisions/{rev_id}", "/knowledge/revisions/{rev_id}/raw",
+    "/knowledge/diff", "/knowledge/clauses/{clause_id}", "/knowledge/search", "/knowledge/index",
+    "/knowledge/index/rebuild", "/knowledge/quarantine", "/knowledge/affected", "/knowledge/export",
 }  # fmt: skip
 
 

@@ -49,15 +49,17 @@ class Scene:
     document: dict[str, Any]
 
 
-async def request(app: Asgi, verb: str, path: str, key: str = "", body: Any = None) -> tuple[int, bytes, int]:
+async def request(
+    app: Asgi, verb: str, path: str, key: str = "", body: Any = None, query: str = ""
+) -> tuple[int, bytes, int]:
     """Status and body of one request, and the nanoseconds until its response was whole."""
     headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {key}".encode()), (b"x-request-id", b"r")]
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": verb, "scheme": "http",
-        "path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "", "headers": headers,
+        "path": path, "raw_path": path.encode(), "query_string": query.encode(), "root_path": "", "headers": headers,
         "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
     }  # fmt: skip
-    sent = iter([{"type": "http.request", "body": b"" if body is None else json.dumps(body).encode()}])
+    sent = iter([{"type": "http.request", "body": _bytes(body)}])
     status, text, ended = 0, b"", 0
 
     async def receive() -> dict[str, Any]:
@@ -76,10 +78,14 @@ async def request(app: Asgi, verb: str, path: str, key: str = "", body: Any = No
     return status, text, ended - begun
 
 
+def _bytes(body: Any) -> bytes:
+    return b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
 @asynccontextmanager
 async def opened(data: Path) -> AsyncIterator[Scene]:
     """The application with its lifespan, on a new data directory."""
-    settings = load({"data_dir": str(data / "data"), "sandbox_pool_size": "0"}, {})
+    settings = load({"data_dir": str(data / "data"), "sandbox_pool_size": "0", "embedder": "none"}, {})
     app = create_app(settings, lambda: open_services(settings, drive=True))
     async with lifespan(app):
         yield await _scene(app)

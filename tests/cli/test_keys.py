@@ -179,3 +179,14 @@ def test_a_wrong_key_in_the_settings_ends_with_2(monkeypatch: pytest.MonkeyPatch
     assert result.exit_code == 2
     assert "DEVASSIST_API_KEY" in result.stderr
     assert "sk-something" not in result.stderr
+
+
+def test_a_key_opens_labels() -> None:
+    """They are listed with it, each once; a label that cannot be one is wrong use."""
+    made = json.loads(
+        invoke("keys", "create", "ann", "--sees", "hr", "--sees", "board", "--sees", "hr", "--json").stdout
+    )
+    assert made["sees"] == ["board", "hr"]
+    (row,) = lines(invoke("keys", "list", "--json").stdout)
+    assert row["sees"] == ["board", "hr"]
+    assert invoke("keys", "create", "ann", "--sees", "two words").exit_code == 2

@@ -74,3 +74,17 @@ async def test_a_directory_that_cannot_be_used_is_said(tmp_path: Path) -> None:
     (tmp_path / "keys" / "keys.db").write_bytes(b"no database" * 100)
     with pytest.raises(Unavailable, match="keys"):
         FileApiKeys(tmp_path / "keys")
+
+
+async def test_an_older_table_gains_the_labels(tmp_path: Path) -> None:
+    """Keys from before there were labels open none, and stay as they were otherwise."""
+    keys, key = FileApiKeys(tmp_path / "keys"), made()
+    await keys.add(ALICE, key)
+    await keys.close()
+    apsw.Connection(str(tmp_path / "keys" / "keys.db")).execute("ALTER TABLE api_keys DROP COLUMN sees")
+    keys = FileApiKeys(tmp_path / "keys")
+    assert await keys.list(ALICE) == [key]
+    labelled = replace(made(), sees=("hr",))
+    await keys.add(ALICE, labelled)
+    assert labelled in await keys.list(ALICE)
+    await keys.close()

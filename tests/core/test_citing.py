@@ -180,6 +180,9 @@ NUMBERED: list[tuple[str, str]] = [
     ("第六条规定90日[1]。", "citation_mismatch"),
     ("90日[2]；180日[1]。", "numbers_not_in_quote"),
     (f"「{FIVE}」[2]，「{FIVE_ONE}」[1]。", "citation_mismatch"),
+    (f"> {FIVE}\n[2]", "citation_mismatch"),
+    (f"> {FIVE}\n [1]\n> {FIVE_ONE}\n [2]\n", "verified"),
+    ("期限是91日。\n[1]", "numbers_not_in_quote"),
     ("期限是90日[1]。", "verified"),
     ("期限是九十日 [1]。", "verified"),
     ("180日[2]；90日[1]。", "verified"),
@@ -296,3 +299,39 @@ def test_citations_fit_the_schema() -> None:
         for one in checks(released(answer, style=style))["citations"]:  # pyright: ignore[reportArgumentType]
             if one["verdict"] not in OWN and one["doc_id"]:
                 assert list(check.iter_errors(one)) == []
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "「",
+        "『",
+        "\n",
+        "1",
+        "一万",
+        "[1]，",
+        "a. ",
+        "~~~~a\n",
+        "「六个字以上的」",
+        "。（（",
+        "《",
+        "[1,",
+        "1,000,",
+        "\n来源：\n",
+    ],
+)
+@pytest.mark.parametrize("style", ["quoted", "numbered"])
+def test_no_answer_takes_long_or_breaks_it(piece: str, style: Any) -> None:
+    """Thirty thousand characters of what repeats best; what is beyond a bound counts as unsupported."""
+    found = released(
+        piece * (30_000 // len(piece)), [clause(n, "第五条", (FIVE + SIX) * 20) for n in range(1, 21)], style=style
+    )
+    assert found.verdicts
+
+
+def test_what_is_beyond_the_bounds_is_not_verified() -> None:
+    """A thousand sentences and three hundred quotations are looked at, no more."""
+    many = "".join("期限是90日[1]。\n" for _ in range(1001))
+    assert checks(released(many, style="numbered"))["claims"][-1]["verdict"] == "no_citation"
+    quotes = "".join(f"「{FIVE}」\n" for _ in range(301))
+    assert [one["verdict"] for one in checks(released(quotes))["citations"]][299:] == ["verified", "quote_not_found"]

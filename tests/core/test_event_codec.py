@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
@@ -191,3 +191,20 @@ def test_value_types_keep_their_order() -> None:
     assert Limits._fields == ("steps", "corrections", "tokens", "deadline_ms", "cost")
     assert DecidedCall._fields == ("tool", "effect", "args", "native_id")
     assert Past._fields == ("role", "ref")
+
+
+@pytest.mark.parametrize("kind", ["tool_returned", "run_finished", "late_outcome"])
+def test_bodies_of_the_first_version_load_without_the_field_that_came_later(kind: str) -> None:
+    """What was written before retrievals and checks were kept names none, and a new body says its version."""
+    old: dict[str, dict[str, Any]] = {
+        "tool_returned": {"of": 3, "outcome": "result", "took": 5, "result": "R"},
+        "run_finished": {"of": 3, "answer": "A", "verdicts": ["quote_verified"]},
+        "late_outcome": {"signal_id": "s", "of": 3, "outcome": "result"},
+    }
+    event = decode({"k": kind, "v": 1, **old[kind]})
+    assert getattr(event, "retrieval", None) is None
+    assert getattr(event, "checks", None) is None
+    assert parse_canonical(encode(event))["v"] == 2
+    later = replace(event, **{"checks" if kind == "run_finished" else "retrieval": "NEW"})
+    assert "NEW" in refs(later)
+    assert decode(parse_canonical(encode(later))) == later

@@ -61,7 +61,8 @@ def test_the_same_value_is_one_figure_however_it_is_written(key: Key, texts: lis
     "text",
     [
         "一般情况下一致认定", "万一，十分紧急", "统一规定", "一个条件", "第五条第2款", "Article 5 and section 3.1",
-        "utf-8 OAuth2 x86_64 v2", "（一）申请人", "1. 申请", "2、受理", "[1]", "【12】", "第三方", "第二次", "唯一", "之一", "one of them",
+        "utf-8 OAuth2 x86_64 v2", "（一）申请人", "1. 申请", "2、受理", "[1]", "【12】", "第三方",
+        "第二次", "唯一", "之一", "one of them",
     ],
 )  # fmt: skip
 def test_turns_of_speech_labels_marks_and_names_are_no_claims(text: str) -> None:

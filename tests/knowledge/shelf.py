@@ -12,9 +12,10 @@ from devassist.knowledge.curating import TableCurator
 from devassist.knowledge.indexing import Dense
 from devassist.knowledge.parsing.document import ParsedDocument, Quarantine
 from devassist.knowledge.parsing.parse import parse
+from devassist.knowledge.policy_dir import follow_directory
 from devassist.knowledge.search import TableLibrary
 from devassist.ports.curation import Given, Incoming, Ingestion
-from devassist.ports.library import Answered, Question
+from devassist.ports.library import Answered, ClauseHit, Question
 from devassist.ports.vectors import Embedder, VectorIndex
 from devassist.store.knowledge_sqlite import SqliteKnowledge
 
@@ -70,8 +71,18 @@ class Shelf:
         question = Question(query, (collection,), **wanted)  # pyright: ignore[reportArgumentType]
         return await self.library.search(scope, question)
 
+    async def policies(self, query: str, top_k: int = 5, as_of: str | None = None) -> list[ClauseHit]:
+        """As ``get_policy`` asks."""
+        return list((await self.ask(query, top_k=top_k, as_of=as_of, relevant=True)).hits)
+
     async def texts(self, query: str, collection: str = "policies", **wanted: object) -> list[str]:
         return [hit.text for hit in (await self.ask(query, collection, **wanted)).hits]
+
+
+async def fill(place: Path, directory: Path) -> None:
+    """A policy directory becomes knowledge.db below ``place``."""
+    async with shelf(place) as books:
+        await follow_directory(books.store, directory, books.clock, today=books.clock.today)
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ from devassist.knowledge.assets import (
     parse_asset,
     text_hash,
 )
-from devassist.knowledge.policies import SAMPLES_DIR
+from devassist.knowledge.policy_dir import SAMPLES_DIR
 from scripts.make_samples import build
 from tests import kb
 

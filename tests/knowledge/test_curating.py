@@ -261,3 +261,39 @@ def _articles(path: Path) -> list[str]:
     document = parse(path.read_bytes(), path.name)
     assert isinstance(document, ParsedDocument), document
     return ["".join(c.text.split()) for c in document.clauses if c.kind == "article"]
+
+
+async def test_a_named_article_leads_and_look_alikes_stay_behind(books: Shelf) -> None:
+    """第十二条 finds article 12, and neither 22 nor 112, whose numbers contain it."""
+    clauses = [
+        ("第十一条", "押金不退。"),
+        ("第十二条", "逾期按日计费。"),
+        ("第二十二条", "争议由仲裁解决。"),
+        ("第一百一十二条", "附则。"),
+    ]
+    await books.put("rules.json", json.dumps(make_asset("rules", "规则", clauses)))
+    assert await books.texts("第十二条") == ["逾期按日计费。"]
+    assert await books.texts("规则第22条是什么内容") == ["争议由仲裁解决。"]
+    assert (await books.texts("规则第十二条和押金"))[0] == "逾期按日计费。"
+    assert await books.texts("规则第九十条") == []
+
+
+async def test_a_question_around_an_indexed_phrase_finds_it(books: Shelf) -> None:
+    """The words of asking do not hide what is asked for, and the answer tells what each arm found."""
+    for name, text in (("a", "报销流程：先提交单据，再由主管审批。"), ("b", "请假流程：提前两天申请。")):
+        await books.put(f"{name}.json", json.dumps(make_asset(f"doc-{name}", name, [("一", text)])))
+    answered = await books.ask("公司的报销流程是什么")
+    assert answered.hits[0].doc_id == "doc-a"
+    assert {arm.arm: (arm.found > 0, arm.left_out) for arm in answered.arms} == {
+        "article": (False, "no_reference"), "lexical": (True, None), "dense": (False, "off"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("query", "first"), [("13%", 0), ("13 %", 0), ("１３％", 0), ("3%", 1), ("1.3%", 2), ("AX-13", 3), ("ax", 3)]
+)
+async def test_numbers_and_identifiers_are_whole(books: Shelf, query: str, first: int) -> None:
+    """3% is not 13%, 1.3% is neither, and a model number is found whole or by its parts."""
+    texts = ["加急件费率为13%。", "普通件费率为3%。", "折扣率1.3%。", "型号 AX-13 的上限为 130 件。"]
+    await books.put("fees.json", json.dumps(make_asset("fees", "费率", [(str(n), t) for n, t in enumerate(texts)])))
+    assert (await books.texts(query))[0] == texts[first]

@@ -24,7 +24,7 @@ async def facts(journal: SqliteJournal) -> list[tuple[str, str | None]]:
 
 
 async def test_each_change_is_a_fact_and_none_is_one_twice(tmp_path: Path) -> None:
-    """Every change becomes one fact, also when the recorder stops between a fact and whatever follows, and starts anew."""
+    """Every change becomes one fact, also when the recorder stops after a fact and starts anew."""
     vault = FileVault(tmp_path / "keys")
     journal = await SqliteJournal.open(tmp_path / "journal.db", vault)
     async with shelf(tmp_path) as books:

@@ -14,6 +14,7 @@ from devassist.core.errors import ConversationNotFound, DevAssistError, HeldStar
 from devassist.core.events import RunFinished, RunStarted
 from devassist.core.scope import SYSTEM
 from devassist.ports.journal import Head, HeadQuery
+from devassist.ports.metrics import KnowledgeState
 from devassist.runtime.held import said
 from devassist.runtime.listing import listed_row
 from devassist.runtime.view import decoded, texts_of
@@ -35,6 +36,8 @@ async def readyz(request: Request) -> Response:
     otherwise."""
     s = services(request)
     checks: dict[str, Any] = {"journal": "ok", "draining": s.service.draining, "model": s.model}
+    index = await s.curator.index(SYSTEM)
+    checks["knowledge"] = {"embedder": index.embedder, "index_ready": index.ready, "index_behind": index.lag > 0}
     checks["sandbox"] = {"backend": s.sandbox.backend, "fault": s.sandbox.fault or None}  # told, and no reason to fail
     try:
         checks["log_lag"] = await s.log.lag()
@@ -66,8 +69,11 @@ async def health(request: Request) -> Response:
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(request: Request) -> Response:
     """Prometheus text format; for administrators."""
-    administrator(request)
-    body, media_type = services(request).metrics.render()
+    s, scope = services(request), administrator(request)
+    index = await s.curator.index(scope)
+    held = {name: (documents, clauses) for name, documents, clauses in await s.curator.collections(scope)}
+    s.metrics.knowledge(KnowledgeState(held, len(await s.curator.quarantined(scope)), index.lag, index.waiting))
+    body, media_type = s.metrics.render()
     return Response(body, media_type=media_type)
 
 

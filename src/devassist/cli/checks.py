@@ -14,13 +14,12 @@ from typing import Any, Literal
 import aiohttp
 import apsw
 
-from devassist.cli.context import Stop
+from devassist.cli.context import LOCAL, Stop
 from devassist.cli.machine import bound, lock_holder
 from devassist.cli.output import plural
 from devassist.cli.remote import NotOurs, NotReachable, Refused, Server
 from devassist.config import ModelChoice, Settings
 from devassist.core.errors import DevAssistError
-from devassist.core.scope import SYSTEM
 from devassist.ports.backup import Backups
 from devassist.ports.library import POLICIES
 from devassist.ports.sandbox import SandboxTools
@@ -123,9 +122,22 @@ async def server(settings: Settings, url: str | None, *, given: bool) -> Check:
         return Check("server", "fail", str(error), "choose another port with --port or DEVASSIST_PORT")
     except NotReachable:
         return _port(settings, url, given=given)
-    said = f"{url} answers: {state.get('status')}, model {state.get('model')}, log behind by {state.get('log_lag')}"
+    said = (
+        f"{url} answers: {state.get('status')}, model {state.get('model')}, log behind by {state.get('log_lag')}, "
+        f"{_index_said(state)}"
+    )
     ready = state.get("status") == "ok"
     return Check("server", "ok" if ready else "warn", said, "" if ready else "it takes no runs now; see its log")
+
+
+def _index_said(state: dict[str, Any]) -> str:
+    """What a server says of its vectors."""
+    index: dict[str, Any] = state.get("knowledge") or {}
+    if index.get("embedder") is None:
+        return "no vectors"
+    if not index.get("index_ready"):
+        return "vectors not complete yet"
+    return "vectors behind" if index.get("index_behind") else "vectors complete"
 
 
 def _port(settings: Settings, url: str, *, given: bool) -> Check:
@@ -191,7 +203,7 @@ async def declared(services: Services) -> list[Check]:
     """What was loaded from files: policies, agents, tools."""
     agents = ", ".join(agent.name for agent in services.catalog.list())
     tools = [tool.name for tool in services.tools.specs()]
-    documents, clauses = (await services.library.extent(SYSTEM)).get(POLICIES, (0, 0))
+    documents, clauses = (await services.library.extent(LOCAL)).get(POLICIES, (0, 0))
     policies = Check("policies", "ok", f"{plural(documents, 'document')}, {plural(clauses, 'clause')}")
     return [policies, Check("agents", "ok", agents), Check("tools", "ok", ", ".join(tools))]
 

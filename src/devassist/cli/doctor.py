@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from devassist.cli import checks
+from devassist.cli import checks, kb_checks
 from devassist.cli.ask import default_url
 from devassist.cli.checks import Check
 from devassist.cli.context import FAILED, App
@@ -50,6 +50,7 @@ async def _examine(app: App) -> list[Check]:
     for fallback in settings.fallback_models:
         found.append(await checks.endpoint("fallback", fallback.base_url, fallback.api_key, fallback.model))
     found += await _declared(app, settings)
+    found += await kb_checks.knowledge(app, settings)
     found += await checks.sandbox(app.sandbox(settings), settings)
     found += [checks.web(settings), checks.optional("git", "for a prompt library of your own")]
     return [*found, checks.optional("node", "to build the web UI")]

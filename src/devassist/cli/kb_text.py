@@ -184,7 +184,7 @@ def search_text(found: Answered) -> str:
     lines.append("")
     arms = [f"{arm.arm} {arm.found if arm.left_out is None else _left_out(arm.left_out)}" for arm in found.arms]
     lines.append(f"as of {found.as_of}; found by arm: {'; '.join(arms)}")
-    if found.embedder is not None and found.index_lag:
+    if found.dense_asked and found.index_lag:
         lines.append(f"the vector index is {found.index_lag} changes behind the table")
     return "\n".join(lines)
 
@@ -254,9 +254,9 @@ def rerun_text(number: int, again: Rerun) -> str:
     else:
         lines.append("  nothing was found then, and nothing is found now")
     if again.equal:
-        told = f"equal: {plural(again.checked, 'clause')} pass the recorded filter ({again.rule}) again"
+        told = f"equal: all {plural(again.checked, 'recorded hit')} pass the filter of then ({again.rule}) again"
     else:
-        told = f"NOT equal: the recorded filter ({again.rule}) lets no more through: {', '.join(again.ineligible)}"
+        told = f"NOT equal: the filter of then ({again.rule}) lets no more through: {', '.join(again.ineligible)}"
     return "\n".join([*lines, f"  eligibility as of then is {told}"])
 
 

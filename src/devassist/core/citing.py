@@ -19,6 +19,12 @@ from devassist.core.figures_in_text import Key, claimed, held, supports
 from devassist.core.retrieved import Evidence
 
 RULE = "cite/1"
+MOST_SENTENCES = 1000
+"""Sentences that are looked at; what an answer says beyond counts as said without a source."""
+MOST_QUOTES = 300
+"""Quotations that are looked up; any beyond counts as found nowhere."""
+WHOLE = 1000
+"""Characters of a clause that stand for it where nothing of it is quoted."""
 Style = Literal["quoted", "numbered"]
 Find = Callable[[str, str], Place | None]
 Verdict = Literal[
@@ -73,9 +79,10 @@ def check(answer: str, evidence: Sequence[Evidence], *, style: Style, as_of: str
     then the day of each call counts."""
     judge = _Judge(evidence, style, as_of)
     parts = sentences(answer)
-    first = [judge.cites(number, sentence) for number, sentence in enumerate(parts, 1)]
+    first = [judge.cites(number, sentence) for number, sentence in enumerate(parts[:MOST_SENTENCES], 1)]
+    first += [Claim(sentence, "no_citation", ()) for sentence in parts[MOST_SENTENCES:]]
     sure = [one.evidence for claim in first if claim.verdict == "verified" for one in claim.cited if one.evidence]
-    known = held(question).union(*(_known(one) for one in sure))
+    known = held(question).union(*(judge.known(one) for one in sure))
     quoted = any(one.verdict == "verified" and not one.numbered for claim in first for one in claim.cited)
     return Checked(tuple(judge.rest(claim, known, question, sure, quoted=quoted) for claim in first))
 
@@ -84,6 +91,8 @@ class _Judge:
     def __init__(self, evidence: Sequence[Evidence], style: Style, as_of: str | None) -> None:
         self._all, self._style, self._as_of = evidence, style, as_of
         self._by_number: dict[int, list[Evidence]] = {}
+        self._held: dict[int, frozenset[Key]] = {}
+        self._looked_up = 0
         for one in evidence:
             self._by_number.setdefault(one.number, []).append(one)
 
@@ -105,6 +114,9 @@ class _Judge:
     def _quote(self, claim: int, sentence: Sentence, quote: Quote) -> Cited:
         if only_names(quote.text):
             return Cited(claim, quote.text, "no_quote", None, None, False)
+        self._looked_up += 1
+        if self._looked_up > MOST_QUOTES:
+            return Cited(claim, quote.text, "quote_not_found", None, None, False)
         placed = self._placed(quote.text, exact_place)
         if not any(self._is_named(sentence, one) for one, _ in placed):
             placed += self._placed(quote.text, normalised_place)
@@ -138,9 +150,17 @@ class _Judge:
                 state = self._state(one)
                 if state == "verified" and not self._is_named(sentence, one, beside=True):
                     state = "citation_mismatch"
-                yield Cited(claim, one.text, state, one, Place(0, len(one.text), "exact"), True)
+                shown = one.text[:WHOLE]
+                yield Cited(claim, shown, state, one, Place(0, len(shown), "exact"), True)
             elif number not in standing:
-                yield Cited(claim, known[0].text, "citation_mismatch", known[0], None, True)
+                yield Cited(claim, known[0].text[:WHOLE], "citation_mismatch", known[0], None, True)
+
+    def known(self, one: Evidence) -> frozenset[Key]:
+        """The figures of a clause, with its heading and its dates."""
+        if id(one) not in self._held:
+            dates = " ".join(d for d in (one.effective_date, one.revision_date) if d)
+            self._held[id(one)] = held(f"{one.text}\n{one.heading}\n{dates}")
+        return self._held[id(one)]
 
     def _state(self, one: Evidence) -> Verdict:
         if not one.intact:
@@ -160,7 +180,7 @@ class _Judge:
         if not all(any(dates_fit(date, one) for one in sources) or _in(date.key, cited) for date in bound):
             return "citation_mismatch"
         if all(one.numbered for one in cited):
-            known = frozenset[Key]().union(*(_known(one) for one in sources))
+            known = frozenset[Key]().union(*(self.known(one) for one in sources))
         else:
             known = frozenset[Key]().union(*(held(one.quote) for one in cited if not one.numbered))
         spans = [(date.start, date.end) for date in bound]
@@ -241,11 +261,6 @@ def _titled(name: str, one: Evidence) -> bool:
 
 def _said(name: str, texts: Iterable[str]) -> bool:
     return any(name in text for text in texts)
-
-
-def _known(one: Evidence) -> frozenset[Key]:
-    dates = " ".join(d for d in (one.effective_date, one.revision_date) if d)
-    return held(f"{one.text}\n{one.heading}\n{dates}")
 
 
 def _in(key: Key, cited: Iterable[Cited]) -> bool:

@@ -179,7 +179,8 @@ def _listed(source: Evidence, checked: Checked) -> dict[str, Any]:
     ]  # fmt: skip
     return {
         "n": source.number, "doc_id": source.doc_id, "rev_id": source.rev_id, "clause_id": source.clause_id,
-        "title": source.title, "heading": source.heading or source.label, "effective_date": source.effective_date,
+        "title": source.title, "heading": source.heading, "label": source.label,
+        "effective_date": source.effective_date,
         "revision_date": source.revision_date, "source": source.source, "spans": spans,
     }  # fmt: skip
 

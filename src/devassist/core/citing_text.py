@@ -14,10 +14,10 @@ from devassist.core.citations import MIN_QUOTE, labels, titles
 
 _QUOTED = (("「", "」"), ("『", "』"), ("“", "”"))
 _ATOM = re.compile(
-    r"(?P<fence>(?m:^[ ]{0,3})(?P<mark>`{3,}|~{3,})[^\n]*\n(?:.*\n)*?[ ]{0,3}(?P=mark)[`~]*[ \t]*(?=\n|\Z))"
+    r"(?P<fence>(?m:^[ ]{0,3})(?P<mark>`{3,}|~{3,})[^\n]*\n(?:.*\n){0,300}?[ ]{0,3}(?P=mark)[`~]*[ \t]*(?=\n|\Z))"
     r"|(?P<block>(?m:^[ ]{0,3}>[^\n]*(?:\n[ ]{0,3}>[^\n]*)*))"
-    r"|(?P<title>《[^》]*》)"
-    r"|「(?P<q1>[^」]+)」|『(?P<q2>[^』]+)』|“(?P<q3>[^”]+)”|\"(?P<q4>[^\"\n]+)\""
+    r"|(?P<title>《[^《》]*》)"
+    r"|「(?P<q1>[^「」]+)」|『(?P<q2>[^『』]+)』|“(?P<q3>[^“”]+)”|\"(?P<q4>[^\"\n]+)\""
     r"|(?P<code>`[^`\n]+`)"
     r"|(?P<mark_n>[\[【](?P<n>\d{1,3}(?:[ ]?[,，、][ ]?\d{1,3})*)[\]】])"
     r"|(?P<stop>[。！？!?]+)"
@@ -46,7 +46,8 @@ _NOTHING = re.compile(
     r"|do(?:n't| not) (?:say|mention|cover|contain|specify)|cannot (?:be )?(?:answer|say|tell)|nothing (?:on|about)"
     r"|could not find))"
 )
-_SHORT = 6
+_SHORT, _FEW_CHARS = 6, 60
+_ONLY_MARKS = re.compile(r"(?:\s*[\[【]\d[\d ,，、]*[\]】])+[\s.。]*")
 _OWN_LIST = re.compile(
     r"(?i)\n[ \t]*(?:#{1,6}[ \t]*)?(?:\*\*)?"
     r"(?:来源|参考(?:资料|文献)?|引用(?:来源)?|资料来源|sources?|references?|citations?)"
@@ -173,19 +174,18 @@ def _inner(atom: re.Match[str]) -> str | None:
 
 
 def _joined(answer: str, pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """White space goes with what is before it, a few words with what follows, and a block with the words that lead to
-    it."""
+    """White space and numbers alone go with what is before them, a few words with what follows, and a block with the
+    words that lead to it."""
     found: list[tuple[int, int]] = []
     begin = -1
     for start, end in pieces:
         text = answer[start:end]
-        if not text.strip():
+        if not text.strip() or (begin < 0 and found and _ONLY_MARKS.fullmatch(text)):
             if begin < 0 and found:
                 found[-1] = found[-1][0], end
             continue
         begin = start if begin < 0 else begin
-        whole = answer[begin:end].strip()
-        if _few(whole) and "\n" not in answer[begin:end]:
+        if end - begin <= _FEW_CHARS and _few(answer[begin:end].strip()) and "\n" not in answer[begin:end]:
             continue
         if (
             text.lstrip().startswith((">", "```", "~~~"))

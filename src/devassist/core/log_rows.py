@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from devassist.core.event_codec import UPCASTERS
+from devassist.core.events import KINDS
 from devassist.core.states import TABLE, State
 
 INPUT_CHARS, OUTPUT_CHARS, MESSAGE_CHARS = 1_000, 4_000, 2_000
@@ -45,6 +46,9 @@ _IN_COLUMNS: dict[str, frozenset[str]] = {
 }
 _IN_COLUMNS["run_started"] |= {"actor"}
 _IN_COLUMNS["run_finished"] |= {"degraded"}
+
+
+_VERSIONS = {kind: cls.version for kind, cls in KINDS.items()}
 
 
 class RunContext(NamedTuple):
@@ -99,12 +103,12 @@ def started(body: Mapping[str, Any]) -> RunContext:
 
 
 def metadata(body: Mapping[str, Any]) -> dict[str, Any]:
-    """What a body says beyond the columns: numbers, enums, and references of texts that no column shows. Version 1 goes
-    without saying."""
+    """What a body says beyond the columns: numbers, enums, and references of texts that no column shows. The first
+    version and the current one go without saying."""
     shown = _IN_COLUMNS.get(body.get("k", ""), _COLUMNS)
     extra = {name: value for name, value in body.items() if name not in shown}
-    if extra.get("v") == 1:
-        del extra["v"]
+    if extra.get("v") in (1, _VERSIONS.get(body.get("k", ""))):
+        extra.pop("v", None)
     return extra
 
 

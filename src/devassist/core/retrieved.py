@@ -20,6 +20,7 @@ from devassist.core.signals import LateOutcome
 
 _ARTICLE = re.compile(r"#art-(\d+)(?:-(\d+))?(?:[.]|$)")
 _LISTS = ("hits", "matches")
+_NAMED = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +178,12 @@ def _by_id(clause_id: str) -> frozenset[tuple[str | int, ...]]:
 
 
 def _strength(hit: Mapping[str, Any], row: Mapping[str, Any]) -> float:
-    """How well the words fit: the lexical arm's own score where there is one, since fused ones lie close together."""
-    own = [w.get("score") for w in cast("Sequence[Mapping[str, Any]]", hit.get("why", ())) if w.get("arm") == "lexical"]
-    score = own[0] if own else row.get("score")
+    """How well the words fit: the lexical arm's own score where there is one, since fused ones lie close together. What
+    was asked for by its number leads whatever there is; what only the vectors found leads nothing."""
+    why = {w.get("arm"): w.get("score") for w in cast("Sequence[Mapping[str, Any]]", hit.get("why", ()))}
+    if "article" in why:
+        return _NAMED
+    score = why.get("lexical", 0.0 if why else row.get("score"))
     return float(score) if isinstance(score, int | float) else 0.0
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 
 from devassist.core.errors import DevAssistError
@@ -27,10 +28,14 @@ _KEEPER = Scope(TENANT, "system", frozenset({"system"}))
 
 
 class Recorder:
-    """One for each journal: the process that drives runs has it."""
+    """One for each journal: the process that drives runs has it. Nothing is noted while ``shut`` (a held start)."""
 
-    def __init__(self, store: KnowledgeStore, journal: Journal, heads: Heads, vault: Vault, clock: Clock) -> None:
+    def __init__(
+        self, store: KnowledgeStore, journal: Journal, heads: Heads, vault: Vault, clock: Clock, *,
+        shut: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
         self._store, self._journal, self._heads, self._vault, self._clock = store, journal, heads, vault, clock
+        self._shut = shut
         self._seq: int | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -42,7 +47,7 @@ class Recorder:
         """Note every change up to now; returns the last one's number. Raises Unavailable."""
         if self._seq is None:
             self._seq = await self._last()
-        while rows := await self._store.changes(self._seq, _PAGE):
+        while not self._shut() and (rows := await self._store.changes(self._seq, _PAGE)):
             bodies = [Body.of(await self._fact(row)) for row in rows]
             await self._journal.note(_KEEPER, "knowledge", STREAM, bodies, self._clock.now_us())
             self._seq = rows[-1].seq

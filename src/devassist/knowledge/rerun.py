@@ -13,7 +13,7 @@ class Facts:
     """What the table says of one clause. ``then``: the recorded filter lets it through; ``then_any``: it would with
     every label; ``then_known``: it would with what is believed now, on the day of then; ``now`` and ``now_any``: the
     same of today's filter. ``believed``: anything is believed of its document; ``holds``: one of its document's
-    revisions holds on today's day."""
+    revisions holds on today's day; ``seen``: the labels open anything of its document now."""
 
     then: bool
     then_any: bool
@@ -22,6 +22,7 @@ class Facts:
     now_any: bool
     believed: bool
     holds: bool
+    seen: bool
 
 
 def compared(
@@ -57,7 +58,7 @@ def _cause(old: Placed, new: Placed | None, facts: Mapping[str, Facts], *, same_
         return "deleted"
     if fact.now:
         return _moved(same_index=same_index)
-    if fact.now_any:
+    if fact.now_any or not fact.seen:
         return "rights"
     return "new_revision" if fact.holds else "repealed"
 

@@ -78,6 +78,7 @@ class TableReruns:
             return await self._store.is_eligible(scope, placed.clause_id, wanted)
 
         rows = believed(await self._store.beliefs(scope, placed.doc_id))
+        document = Eligible(today.day, labels=today.labels, doc_ids=(placed.doc_id,))
         return Facts(
             then=await passes(was),
             then_any=await passes(replace(was, labels=None)),
@@ -86,6 +87,7 @@ class TableReruns:
             now_any=await passes(replace(today, labels=None)),
             believed=bool(rows),
             holds=any(b.valid_from <= today.day and (b.valid_to is None or today.day < b.valid_to) for b in rows),
+            seen=bool((await self._store.documents(scope, document, limit=1))[0]),
         )
 
 

@@ -7,7 +7,8 @@ recall, never correctness.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from devassist.core.errors import CallerError, CollectionNotFound, Unavailable
@@ -57,6 +58,11 @@ class TableLibrary:
     def __init__(self, store: KnowledgeStore, clock: Clock, *, today: Callable[[], str], dense: Dense | None) -> None:
         self._store, self._clock, self._today, self._dense = store, clock, today, dense
         self._titles: tuple[tuple[str, ...], Titles] = ((), Titles(()))
+        self._counted: Counter[tuple[str, str]] = Counter()
+
+    def counted(self) -> Mapping[tuple[str, str], int]:
+        """How often each arm took part in searches, by (arm, ``found``, ``nothing`` or why it was left out)."""
+        return dict(self._counted)
 
     async def search(self, scope: Scope, question: Question) -> Answered:
         """See ports.library. Raises CallerError, CollectionNotFound."""
@@ -65,7 +71,7 @@ class TableLibrary:
         if question.as_of is not None and not is_date(question.as_of):
             raise CallerError(f"as_of {question.as_of[:40]!r} is not a date; write YYYY-MM-DD.", code="invalid_date")
         await self._require(scope, question.collections)
-        now = self._clock.now_us()
+        now = max(self._clock.now_us(), await self._store.recorded())
         day = question.as_of or self._today()
         eligible = Eligible(
             day, question.collections, question.known_at, scope.sees, question.doc_ids, question.kinds, question.langs
@@ -88,6 +94,9 @@ class TableLibrary:
             ArmReport("lexical", len(lexical.found), lexical.left_out),
             ArmReport("dense", len(dense), state.left_out),
         )
+        for report in reports:
+            outcome = report.left_out or ("found" if report.found else "nothing")
+            self._counted[report.arm, outcome] += 1
         reason = None if hits else await self._why_none(scope, asked, eligible)
         return Answered(
             tuple(hits), day, exact.known_at or now, RULE, reason, covered, reports, state.version, state.embedder,

@@ -195,7 +195,7 @@ def _numbered(hits: tuple[dict[str, Any], ...], question: str, lang: Lang) -> st
     lines = [
         f"{marked(passage)} [{n}]"
         for (passage, n), fit in zip(found, fits, strict=True)
-        if passage and isinstance(n, int) and (fit == fits[0] or 2 * fit > max(fits))
+        if passage and isinstance(n, int) and (fit == fits[0] or 2 * fit >= max(fits))
     ]
     return "\n".join(lines) or NO_PASSAGE[lang]
 

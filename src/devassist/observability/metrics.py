@@ -26,8 +26,10 @@ from devassist.core.events import (
     RunStarted,
     ToolReturned,
 )
+from devassist.observability.knowledge_metrics import KnowledgeCollector
 from devassist.observability.sandbox_metrics import SandboxCollector
 from devassist.ports.journal import Record
+from devassist.ports.metrics import KnowledgeState
 
 _BREAKER = {"closed": 0, "half_open": 1, "open": 2}
 _ENDS = {"run_finished": "succeeded", "run_failed": "failed", "run_aborted": "cancelled"}
@@ -38,11 +40,11 @@ _SECONDS = (0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
 class PrometheusMetrics:
     """A follower (counts from ``cursor`` on) and the port that the API shows. ``breakers`` tells how each endpoint's
-    breaker stands, ``sandbox`` what the sandbox has counted."""
+    breaker stands, ``sandbox`` what the sandbox has counted, ``searched`` how often which arm of search did what."""
 
     def __init__(
         self, cursor: int, open_runs: int = 0, breakers: Callable[[], Mapping[str, Breaker]] = dict,
-        sandbox: Callable[[], Mapping[str, int]] = dict,
+        sandbox: Callable[[], Mapping[str, int]] = dict, searched: Callable[[], Mapping[tuple[str, str], int]] = dict,
     ) -> None:  # fmt: skip
         self.cursor = cursor
         self._breakers = breakers
@@ -65,6 +67,8 @@ class PrometheusMetrics:
         self._tool_s = Histogram("devassist_tool_seconds", "Tool attempts", buckets=_SECONDS, registry=r)
         self._events = Counter("devassist_journal_events", "Events appended", ["kind"], registry=r)
         r.register(SandboxCollector(sandbox))
+        self._knowledge = KnowledgeCollector(searched)
+        r.register(self._knowledge)
         self._http = Histogram(
             "http_server_request_duration_seconds", "HTTP requests", ["http_route", "http_request_method",
             "http_response_status_code"], buckets=_SECONDS, registry=r,
@@ -74,6 +78,9 @@ class PrometheusMetrics:
         for endpoint, breaker in self._breakers().items():
             self._breaker.labels(endpoint).set(_BREAKER[breaker.value])
         return generate_latest(self._registry), CONTENT_TYPE_LATEST
+
+    def knowledge(self, state: KnowledgeState) -> None:
+        self._knowledge.state = state
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
         self._http.labels(route, method, str(status)).observe(seconds)

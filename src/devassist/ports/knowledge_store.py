@@ -318,6 +318,10 @@ class KnowledgeStore(Protocol):
         """The outbox's last ``seq``, 0 when nothing was ever written."""
         ...
 
+    async def recorded(self) -> int:
+        """When anything was recorded last (microseconds, 0 for never): also later than a clock that was put back."""
+        ...
+
     async def items(self, keys: Sequence[int]) -> list[IndexItem]:
         """What an index keeps of these clauses, by what is believed now; those not to be found now are left out."""
         ...

@@ -113,6 +113,11 @@ class Answered:
     def index_lag(self) -> int:
         return max(0, self.head_seq - self.applied_seq)
 
+    @property
+    def dense_asked(self) -> bool:
+        """Whether the vector arm was wanted, whatever came of it: else how far it lags is nobody's concern."""
+        return any(arm.arm == "dense" and arm.left_out != "off" for arm in self.arms)
+
     def record(self) -> Mapping[str, Any]:
         """The JSON that a run keeps of it: ids, revisions, ranks, scores, arms, text hashes, filter, lag; no texts."""
         return {

@@ -167,10 +167,10 @@ def answered_json(found: Answered, *, admin: bool) -> dict[str, Any]:
         "hits": [hit_json(hit, rank) for rank, hit in enumerate(found.hits, 1)], "reason": found.reason,
         "as_of": found.as_of, "known_at": iso_time(found.known_at), "rule": found.rule,
         "arms": [{"arm": a.arm, "found": a.found, "left_out": a.left_out} for a in found.arms],
-        "embedder": found.embedder, "index_behind": found.embedder is not None and found.index_lag > 0,
+        "embedder": found.embedder, "index_behind": found.dense_asked and found.index_lag > 0,
     }  # fmt: skip
     if admin:
-        lag = found.index_lag if found.embedder is not None else 0
+        lag = found.index_lag if found.dense_asked else 0
         shown |= {"withheld": found.withheld, "index_version": found.index_version, "index_lag": lag}
     return shown
 

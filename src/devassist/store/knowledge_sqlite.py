@@ -187,6 +187,10 @@ class SqliteKnowledge:
         """See ports.knowledge_store."""
         return self._readers.number("head")
 
+    async def recorded(self) -> int:
+        """See ports.knowledge_store."""
+        return self._readers.number("recorded_last")
+
     async def items(self, keys: Sequence[int]) -> list[IndexItem]:
         """See ports.knowledge_store."""
         values = (json_text(keys),)

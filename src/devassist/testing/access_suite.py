@@ -31,7 +31,8 @@ def made(created: int = T0, tenant: str = "default", expires: int | None = None)
 class AccessSuite:
     async def test_what_was_added_is_listed_oldest_first(self, keys: ApiKeys) -> None:
         """Every field comes back, an expiry of never too."""
-        young, old, admin = made(T0 + 5), made(T0, expires=T0 + 9), replace(made(T0 + 7), role="admin", label="")
+        young, old = made(T0 + 5), made(T0, expires=T0 + 9)
+        admin = replace(made(T0 + 7), role="admin", label="", sees=("board", "hr"))
         for key in (young, old, admin):
             await keys.add(ALICE, key)
         assert await keys.list(ALICE) == [old, young, admin]

@@ -14,6 +14,7 @@ from devassist.tools.retrieval import retrieval_of
 
 _TOP_K = 5
 _TIMEOUT_S = 10.0
+_NAMED = 1000.0
 _DESCRIPTION = (
     "Find the clauses of policies and statutes that answer a question, with their exact wording, dates and source. "
     "Give either question (the person's own words, in their language) or keywords, not both. found is false when the "
@@ -116,5 +117,15 @@ def _match(hit: ClauseHit) -> dict[str, Any]:
         "effective_date": hit.effective_date,
         "revision_date": hit.revision_date,
         "source": hit.source,
-        "score": round(hit.score, 4),
+        "score": round(_score(hit), 4),
     }
+
+
+def _score(hit: ClauseHit) -> float:
+    """How well the clause's words fit (BM25): the fused score only tells ranks, and says nothing of how clearly a hit
+    leads the next. A clause that was asked for by its number leads whatever there is; one that only the vectors found
+    leads nothing."""
+    found = {ranked.arm: ranked.score for ranked in hit.why}
+    if "article" in found:
+        return _NAMED
+    return found.get("lexical", 0.0 if found else hit.score)

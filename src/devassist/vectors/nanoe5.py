@@ -21,7 +21,8 @@ CUT = 256
 Statutes lose nothing by it; English sections cut at 256 letters were found by far less (nDCG@10 .48 against .56)."""
 DIMENSION = 384
 NEAR = 0.9
-"""The cosine from which a clause is about a question: cosines of this model lie close together, and unrelated ones\nreach .85."""
+"""The cosine from which a clause is about a question: cosines of this model lie close together, and unrelated ones
+reach .85."""
 _VECTOR_BYTES = DIMENSION * 4
 _BATCH = 4
 """Passages of one request, about a second of work: what is lost with a process, and waited for at the end."""

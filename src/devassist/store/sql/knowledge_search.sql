@@ -185,5 +185,8 @@ ON e.embedder = (SELECT embedder FROM embedders WHERE name = ?1) AND e.sha256 = 
 -- name: applied
 SELECT seq FROM followers WHERE name = ?;
 
+-- name: recorded_last
+SELECT coalesce(max(recorded), 0) FROM tenants;
+
 -- name: head
 SELECT coalesce(max(seq), 0) FROM outbox;
