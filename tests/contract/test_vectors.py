@@ -58,6 +58,8 @@ class TestExact(VectorsSuite):
 
 
 class TestChromaInADirectory(VectorsSuite):
+    exact = False
+
     @pytest_asyncio.fixture(loop_scope="module")
     async def index(self, embedded: ChromaIndex) -> VectorIndex:
         return await emptied(embedded)
@@ -69,6 +71,8 @@ class TestChromaInADirectory(VectorsSuite):
 
 
 class TestChromaServer(VectorsSuite):
+    exact = False
+
     @pytest_asyncio.fixture(loop_scope="module")
     async def index(self, remote: ChromaIndex) -> VectorIndex:
         return await emptied(remote)

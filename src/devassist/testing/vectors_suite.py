@@ -86,6 +86,9 @@ def keys_of(hits: Sequence[VectorHit]) -> list[int]:
 
 
 class VectorsSuite:
+    exact = True
+    """Whether every search compares all there is; an approximate index may miss one of the best now and then."""
+
     async def test_the_nearest_come_first(self, index: VectorIndex) -> None:
         """With their cosines, best first; the clause of the very text is the first, at 1."""
         await filled(index, [item(key) for key in range(20)])
@@ -311,8 +314,9 @@ class VectorsSuite:
             assert keys_of(found) == [key]
 
     async def test_it_agrees_with_plain_comparison(self, index: VectorIndex) -> None:
-        """After many seeded writes and removals, filtered or not, results are those of comparing all there is."""
-        chance = random.Random(5)
+        """After many seeded writes and removals, filtered or not, results are those of comparing all there is; of an
+        approximate index all scores are true, and hardly any of the best is missing."""
+        chance, found, due = random.Random(5), 0, 0
         held: dict[int, IndexItem] = {}
         await index.create("v1")
         for _ in range(12):
@@ -328,10 +332,14 @@ class VectorsSuite:
             asked, labels = vector(text_of(chance.randrange(300))), chance.choice([None, frozenset({"y"})])
             wanted = VectorFilter(TODAY, collections=("a", "b"), labels=labels)
             passing = [key for key, each in held.items() if passes(each, wanted)]
-            best = sorted((cosine(asked, vector(text_of(key))) for key in passing), reverse=True)[:10]
+            true = {key: cosine(asked, vector(text_of(key))) for key in passing}
+            best = sorted(true.values(), reverse=True)[:10]
             hits = await index.search("v1", asked, 10, wanted)
-            assert {hit.key for hit in hits} <= set(passing)
-            assert [hit.score for hit in hits] == pytest.approx(best, abs=1e-4)
+            assert [hit.score for hit in hits] == pytest.approx([true[hit.key] for hit in hits], abs=1e-4)
+            assert len(hits) == len(best)
+            due += len(best)
+            found += sum(hit.score >= best[-1] - 1e-4 for hit in hits)
+        assert found == due if self.exact else found >= 0.95 * due
         assert await index.keys("v1") == {key: each.stamp for key, each in held.items()}
 
     async def test_a_closed_index_says_so(self, closed: VectorIndex) -> None:
