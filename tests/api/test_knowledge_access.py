@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter_ns
 from typing import Any
 from urllib.parse import quote
 
@@ -14,7 +15,7 @@ import pytest
 
 from tests.api.kit import OPERATOR, Live, Reply, calling
 from tests.api.knowledge_kit import AMENDED, LEAVE, keys_of, library, taken
-from tests.api.test_oracle import PROBES, TRIES, Asgi, Times, opened, request
+from tests.api.test_oracle import LEAK_NS, PROBES, TRIES, Asgi, Times, opened, request
 
 SECRET = "红头密级"
 FORBIDDEN, PERMITTED = 40, 3
@@ -182,3 +183,17 @@ async def _measured(app: Asgi, path: str, key: str) -> Times:
             assert status == 404
             times[doc_id].append(took)
     return Times(times["large-doc"], times["absent-do"])
+
+
+async def test_a_difference_would_be_seen(tmp_path: Path) -> None:
+    """An application that works a little longer on ids that are hidden does not pass."""
+    async with opened(tmp_path) as scene:
+
+        async def leaky(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+            until = perf_counter_ns() + (8 * LEAK_NS if "large-doc" in scope["path"] else 0)
+            while perf_counter_ns() < until:
+                pass
+            await scene.app(scope, receive, send)
+
+        times = await _measured(leaky, "/knowledge/documents/{}", scene.key)
+        assert times.difference > times.halves, times.said()

@@ -11,11 +11,11 @@ from datetime import date, datetime
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel
 from starlette.responses import Response, StreamingResponse
 
-from devassist.api.auth import administrator, identity
+from devassist.api.auth import administrator, identity, known
 from devassist.api.even import evenly
 from devassist.api.knowledge_schemas import RepealRequest
 from devassist.api.problems import RESPONSES
@@ -35,7 +35,7 @@ from devassist.runtime.knowledge_view import (
     row_json,
 )
 
-router = APIRouter(prefix="/knowledge", responses=RESPONSES)
+router = APIRouter(prefix="/knowledge", responses=RESPONSES, dependencies=[Depends(known)])
 BODIES: tuple[type[BaseModel], ...] = (RepealRequest,)
 _REPEAL = {
     "requestBody": {

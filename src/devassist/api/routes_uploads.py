@@ -10,10 +10,10 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from devassist.api.auth import administrator
+from devassist.api.auth import administrator, known
 from devassist.api.knowledge_schemas import Kind, given
 from devassist.api.problems import RESPONSES, problem, request_id
 from devassist.api.routes_runs import JsonResponse, services
@@ -22,7 +22,7 @@ from devassist.ports.curation import Incoming, Ingestion
 from devassist.ports.library import DOCS
 from devassist.runtime.knowledge_view import ingestion_json
 
-router = APIRouter(prefix="/knowledge", responses=RESPONSES)
+router = APIRouter(prefix="/knowledge", responses=RESPONSES, dependencies=[Depends(known)])
 PATH = "/knowledge/documents"
 """The one path whose body may be as large as a file."""
 Text = Annotated[str, Query(min_length=1, max_length=500)]
