@@ -165,7 +165,8 @@ def test_the_sandbox_is_looked_at(monkeypatch: pytest.MonkeyPatch, place: Path) 
     monkeypatch.setenv("SANDBOX_MEMORY_LIMIT", "64m")
     found = _checks()
     assert [found[name]["level"] for name in ("sandbox", "  its limits", "  cannot")] == ["ok"] * 3
-    assert (found["sandbox"]["said"], "memory=64MiB" in found["  its limits"]["said"]) == ("wasi cpython-wasi", True)
+    assert found["sandbox"]["said"].startswith("wasi cpython-wasi (not built yet: ")
+    assert "memory=64MiB" in found["  its limits"]["said"]
     assert "no numpy" in found["  cannot"]["said"]
     assert list(place.iterdir()) == []
 
