@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from itertools import pairwise
+from itertools import chain, pairwise
+
+from devassist.core.document_numbers import numbers
 
 _CJK = "\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 _RUN = re.compile(rf"[{_CJK}]+|[^\W{_CJK}]+(?:[.\-/][^\W{_CJK}]+)*%?")
@@ -65,7 +67,7 @@ def _word_terms(word: str) -> list[str]:
 
 
 def terms(text: str) -> list[str]:
-    """Every term of a stored text, repeats included."""
+    """Every term of a stored text, repeats included; then those of its document numbers."""
     found: list[str] = []
     for run in _RUN.findall(normalise(text)):
         if not _CJK_CHAR.match(run):
@@ -74,7 +76,7 @@ def terms(text: str) -> list[str]:
             found.append(run)
         else:
             found += map("".join, pairwise(run))
-    return found
+    return [*found, *chain.from_iterable(numbers(text))]
 
 
 def stored_terms(text: str) -> list[str]:
@@ -88,7 +90,7 @@ def query_terms(text: str) -> list[str]:
 
     Single characters that the cutting leaves over count only where there is nothing else, so 税 alone is a query.
     """
-    found: dict[str, None] = {}
+    found = dict.fromkeys(chain.from_iterable(numbers(text)))
     single: dict[str, None] = {}
     for run in _RUN.findall(_ASKING.sub(" ", normalise(text))):
         if not _CJK_CHAR.match(run):

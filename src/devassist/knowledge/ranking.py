@@ -50,6 +50,19 @@ def fuse(
     return [Fused(key, scores[key], tuple(why[key])) for key in order]
 
 
+def lead(fused: Sequence[Fused], held: Sequence[int]) -> list[Fused]:
+    """Put the clauses that hold a number that the query names (``held``, best first) before all others: in their fused
+    order, then those that no arm had."""
+    place = {key: rank for rank, key in enumerate(held, 1)}
+    missing = set(place) - {one.key for one in fused}
+    whole = [*fused, *(Fused(key, 0.0, ()) for key in held if key in missing)]
+    first = [
+        Fused(one.key, one.score + 1.0, (Ranked("article", place[one.key], 1.0 / place[one.key]), *one.why))
+        for one in whole if one.key in place
+    ]  # fmt: skip
+    return first + [one for one in whole if one.key not in place]
+
+
 def weights(asked: Sequence[str], total: int, frequencies: Mapping[str, int]) -> dict[str, float]:
     """What each term of a question counts, in terms as rare as one that stands in one clause only; a term that stands
     nowhere counts as much as that."""

@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from devassist.core.document_numbers import numbers
 from devassist.core.errors import CallerError, CollectionNotFound, Unavailable
 from devassist.core.scope import Scope
 from devassist.core.terms import has_words, query_terms, terms
 from devassist.knowledge.assets import is_date
 from devassist.knowledge.indexing import Dense
-from devassist.knowledge.ranking import Fused, fuse, share, weights
+from devassist.knowledge.ranking import Fused, fuse, lead, share, weights
 from devassist.knowledge.references import ParsedQuery, Titles
 from devassist.knowledge.scripts import script_of
 from devassist.ports.clock import Clock
@@ -43,6 +44,7 @@ DEPTH = 100
 _MOST_TERMS = 400
 _SHOWN = 20  # clauses whose texts are looked at for the share
 _MOST_NAMED = 50
+_MOST_NUMBERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ class TableLibrary:
         named = await self._named(scope, parsed, eligible)
         lexical, asked = await self._lexical(scope, question, parsed, eligible, alone=alone)
         dense, state = await self._nearest(question, eligible, alone=alone)
-        fused = self._fused(parsed, named, lexical, dense, alone=alone)
+        held = await self._holding(scope, question.query, eligible)
+        fused = lead(self._fused(parsed, named, lexical, dense, alone=alone), held)
         exact = replace(eligible, known_at=now if question.known_at is None else question.known_at)
         rows = await self._store.clauses(scope, [f.key for f in fused[: max(question.top_k * 4, DEPTH)]], exact)
         hits = _hits(rows, fused, question.top_k)
@@ -90,7 +93,7 @@ class TableLibrary:
         if question.relevant and not self._knows(covered, dense, hits):
             hits = []
         reports = (
-            ArmReport("article", len(named), None if parsed.references else "no_reference"),
+            ArmReport("article", len(named) + len(held), None if parsed.references or held else "no_reference"),
             ArmReport("lexical", len(lexical.found), lexical.left_out),
             ArmReport("dense", len(dense), state.left_out),
         )
@@ -134,6 +137,16 @@ class TableLibrary:
             keys = await self._store.articles(scope, titles, number.article, number.sub, eligible, _MOST_NAMED)
             found.update(dict.fromkeys(keys))
         return list(found)
+
+    async def _holding(self, scope: Scope, query: str, eligible: Eligible) -> list[int]:
+        """The clauses that hold a document's number that the query names, whatever language they are in. A number that
+        stands in more clauses than a list is long says what they are about, and names none."""
+        exact: list[str] = []
+        for forms in numbers(query)[:_MOST_NUMBERS]:
+            _, times = await self._store.frequencies(scope, forms)
+            exact += [form for form in forms if times[form]][:1]
+        found = await self._store.lexical(scope, exact, eligible, DEPTH + 1) if exact else []
+        return [hit.key for hit in found] if len(found) <= DEPTH else []
 
     async def _lexical(
         self, scope: Scope, question: Question, parsed: ParsedQuery, eligible: Eligible, *, alone: bool
