@@ -1,7 +1,7 @@
 # Everything runs in .venv, which these targets make and keep up to date (scripts/venv.sh).
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/bash
-.PHONY: help run embedded chroma test lint format lock bench bench-peers bench-embedded bench-sandbox
+.PHONY: help run embedded chroma test lint format lock bench bench-peers bench-embedded bench-sandbox bench-kb
 
 help: ## these lines
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -47,3 +47,7 @@ bench-embedded: ## how 20 streams of the embedded model hold up the API (ARGS ar
 bench-sandbox: ## what a program in the sandbox costs, beside other clients of a Docker engine (ARGS are handed on)
 	@scripts/venv.sh test
 	@.venv/bin/python -m bench.sandbox $(ARGS)
+
+bench-kb: ## how well and how fast knowledge is found, minutes; needs the knowledge bundle (ARGS are handed on)
+	@scripts/venv.sh test
+	@.venv/bin/python -m bench.kb $(ARGS)

@@ -41,7 +41,7 @@ def test_backup_says_what_it_is_and_what_it_is_not(place: Path) -> None:
     assert "b: 1 run (0 open), as of 20" in result.stdout
     assert f"back up {place / 'data.keys'} apart" in result.stderr
     made = json.loads(invoke("backup", "--json", "deep/er").stdout)
-    assert (made["runs"], made["open_runs"], list(made["files"])) == (1, 0, ["journal.db"])
+    assert (made["runs"], made["open_runs"], list(made["files"])) == (1, 0, ["journal.db", "knowledge.db"])
     assert (place / "deep" / "er" / "manifest.json").is_file()
 
 

@@ -19,7 +19,7 @@ _LONGEST_ISSUER = 8
 _HYPHEN = "[-\u2010-\u2015]"
 _CODE = re.compile(
     r"(?<![A-Za-z0-9_./\-])(?P<letters>[A-Za-z]{1,8}(?:/[A-Za-z]{1,3})?)"
-    rf"(?P<between>\s?{_HYPHEN}\s?|\s?)(?P<digits>[0-9]{{1,6}}(?:(?:{_HYPHEN}|[.:])[0-9]{{1,6}}){{0,3}})"
+    rf"(?P<between>\s?{_HYPHEN}\s?|\s?)(?P<digits>[0-9]{{1,6}}(?:(?:{_HYPHEN}|[.])[0-9]{{1,6}}){{0,3}}(?::(?:19|20)[0-9]{{2}})?)"
     r"(?![A-Za-z0-9_/])"
 )
 _JOINTS = re.compile(rf"{_HYPHEN}|:")
